@@ -1,0 +1,206 @@
+"""The bundle: everything that serving a model needs, as data, and the checks that let it in.
+
+A bundle is a folder ``NAME/VERSION/`` with ``manifest.json``, ``tokenizer.json``, the ONNX graphs and
+``card.md``. The tensors of a graph are described in docs/architecture.md. This module is the only part of
+``app`` that ``export`` may import; it needs neither torch nor ONNX Runtime.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from pathlib import Path
+from typing import Annotated, Literal, Self
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+
+MANIFEST = "manifest.json"
+TOKENIZER = "tokenizer.json"
+CARD = "card.md"
+PADDING_ID = 0
+UNKNOWN_ID = 1
+_FILE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
+
+Name = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9._-]{0,63}$")]
+Version = Annotated[str, Field(pattern=r"^[0-9]+(\.[0-9]+){0,2}$")]
+FileName = Annotated[str, Field(pattern=f"^{_FILE_NAME.pattern}$", max_length=128)]
+TensorName = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]*$")]
+DType = Literal["float32", "int64", "bool"]
+
+
+class BundleError(Exception):
+    """A bundle that must not be served; the message says what was expected and what was found."""
+
+
+class _Model(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class TensorSpec(_Model):
+    """A named tensor; ``shape`` leaves out the leading rows (states) or rows and length (steps)."""
+
+    name: TensorName
+    dtype: DType = "float32"
+    shape: tuple[Annotated[int, Field(gt=0)], ...] = ()
+
+
+class PassSpec(_Model):
+    """One reading of the document, segment by segment, by one graph."""
+
+    name: TensorName
+    graph: FileName
+    direction: Literal["forward", "backward"] = "forward"
+    reads: tuple[TensorName, ...] = ()
+    states: tuple[TensorSpec, ...] = ()
+    steps: tuple[TensorSpec, ...] = ()
+
+
+class TraceSpec(_Model):
+    """What the probabilities after each word mean."""
+
+    causal: bool
+    meaning: str
+
+
+class GroupSpec(_Model):
+    """A memory group of a periodic model: its units run at every ``period``-th word, counted from 1."""
+
+    size: Annotated[int, Field(gt=0)]
+    period: Annotated[int, Field(gt=0)]
+
+
+class GoldenDocument(_Model):
+    """A text with the answer it must get before the bundle may serve."""
+
+    text: str
+    probabilities: tuple[float, ...]
+    skipped: tuple[bool, ...] | None = None
+
+
+class Training(_Model):
+    """Where the weights come from; the card says the same in prose."""
+
+    data: str
+    terms: str
+    recipe: str
+    seed: int
+    metrics: dict[str, dict[str, float]]  # split name -> metric name -> value
+
+
+class Manifest(_Model):
+    """``manifest.json``; every field is needed by the service or shown to its users."""
+
+    format: Literal[1] = 1
+    name: Name
+    version: Version
+    architecture: str
+    sizes: dict[str, int | float | str | bool | list[int]]
+    labels: Annotated[tuple[str, ...], Field(min_length=2)]
+    polarity: tuple[Annotated[float, Field(ge=-1, le=1)], ...] | None = None
+    trace: TraceSpec
+    groups: tuple[GroupSpec, ...] | None = None
+    passes: Annotated[tuple[PassSpec, ...], Field(min_length=1)]
+    length_buckets: Annotated[tuple[Annotated[int, Field(gt=0)], ...], Field(min_length=1)]
+    longest_document: Annotated[int, Field(gt=0)]  # tokens
+    opset: int
+    training: Training
+    golden: Annotated[tuple[GoldenDocument, ...], Field(min_length=1)]
+    golden_tolerance: Annotated[float, Field(gt=0, le=1e-2)]
+    sha256: dict[FileName, Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]]
+
+    @property
+    def skips(self) -> bool:
+        """Whether the model gives a skip map."""
+        return any(step.name == "skipped" for step in self.passes[-1].steps)
+
+    @model_validator(mode="after")
+    def _consistent(self) -> Self:
+        classes = len(self.labels)
+        if len(set(self.labels)) != classes:
+            raise ValueError(f"labels are not distinct: {list(self.labels)}")
+        if self.polarity is not None and len(self.polarity) != classes:
+            raise ValueError(f"polarity has {len(self.polarity)} values for {classes} labels")
+        if list(self.length_buckets) != sorted(set(self.length_buckets)):
+            raise ValueError(f"length buckets must rise: {list(self.length_buckets)}")
+        for group in self.groups or ():
+            if any(bucket % group.period for bucket in self.length_buckets):
+                raise ValueError(f"length buckets must be multiples of the period {group.period}")
+        written: set[str] = set()
+        for reading in self.passes:
+            if missing := set(reading.reads) - written:
+                raise ValueError(f"pass {reading.name} reads {sorted(missing)}, which no earlier pass writes")
+            written |= {step.name for step in reading.steps}
+            if reading.graph not in self.sha256:
+                raise ValueError(f"pass {reading.name} names {reading.graph}, which has no sha256")
+        answer = {step.name: step for step in self.passes[-1].steps}
+        for needed in ("logits", "probabilities"):
+            if needed not in answer or answer[needed].shape != (classes,):
+                raise ValueError(f"the last pass must write {needed} of shape ({classes},) per word")
+        if ("skipped" in answer) != ("keep_probability" in answer):
+            raise ValueError("skipped and keep_probability come together")
+        if TOKENIZER not in self.sha256:
+            raise ValueError(f"{TOKENIZER} has no sha256")
+        for document in self.golden:
+            if len(document.probabilities) != classes:
+                raise ValueError(f"a golden document has {len(document.probabilities)} probabilities")
+        return self
+
+
+def version_key(version: str) -> tuple[int, ...]:
+    """Order versions by number: ``1.10`` comes after ``1.9``."""
+    return tuple(int(part) for part in version.split("."))
+
+
+def file_sha256(path: Path) -> str:
+    """The hexadecimal SHA-256 of a file's bytes."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def find_bundles(root: Path) -> list[Path]:
+    """The bundle folders ``NAME/VERSION`` below ``root``, or ``root`` itself where it is a bundle.
+
+    Raises:
+        BundleError: ``root`` is not a folder, or holds no bundle.
+    """
+    if (root / MANIFEST).is_file():
+        return [root]
+    if not root.is_dir():
+        raise BundleError(f"{root}: expected a folder of bundles (NAME/VERSION/{MANIFEST}), found none")
+    found = sorted(path.parent for path in root.glob(f"*/*/{MANIFEST}"))
+    if not found:
+        raise BundleError(f"{root}: no NAME/VERSION/{MANIFEST} below it; `readtrace export` writes one")
+    return found
+
+
+def read_manifest(folder: Path) -> Manifest:
+    """Read and verify a bundle: schema, the folder's names, the files present and their hashes.
+
+    Raises:
+        BundleError: anything is missing, unexpected, linked from elsewhere, or not what was hashed.
+    """
+    manifest = _parse(folder / MANIFEST)
+    expected = {*manifest.sha256, MANIFEST}
+    found = {path.name for path in folder.iterdir()}
+    if missing := expected - found:
+        raise BundleError(f"{folder}: missing {', '.join(sorted(missing))}")
+    if unknown := found - expected:
+        raise BundleError(f"{folder}: files that the manifest does not list: {', '.join(sorted(unknown))}")
+    for name, digest in manifest.sha256.items():
+        path = folder / name
+        if path.is_symlink() or not path.is_file():
+            raise BundleError(f"{path}: expected a plain file")
+        if (actual := file_sha256(path)) != digest:
+            raise BundleError(f"{path}: sha256 is {actual}, the manifest says {digest}")
+    return manifest
+
+
+def _parse(path: Path) -> Manifest:
+    try:
+        return Manifest.model_validate_json(path.read_bytes())
+    except OSError as error:
+        raise BundleError(f"{path}: cannot be read: {error.strerror}") from error
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_input=False)[0]
+        where = ".".join(str(part) for part in first["loc"]) or "manifest"
+        raise BundleError(f"{path}: {where}: {first['msg']}") from error
