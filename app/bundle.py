@@ -114,35 +114,43 @@ class Manifest(_Model):
         return any(step.name == "skipped" for step in self.passes[-1].steps)
 
     @model_validator(mode="after")
-    def _consistent(self) -> Self:
+    def _labels_fit(self) -> Self:
         classes = len(self.labels)
         if len(set(self.labels)) != classes:
             raise ValueError(f"labels are not distinct: {list(self.labels)}")
         if self.polarity is not None and len(self.polarity) != classes:
             raise ValueError(f"polarity has {len(self.polarity)} values for {classes} labels")
+        for document in self.golden:
+            if len(document.probabilities) != classes:
+                raise ValueError(f"a golden document has {len(document.probabilities)} probabilities")
+        return self
+
+    @model_validator(mode="after")
+    def _buckets_fit(self) -> Self:
         if list(self.length_buckets) != sorted(set(self.length_buckets)):
             raise ValueError(f"length buckets must rise: {list(self.length_buckets)}")
         for group in self.groups or ():
             if any(bucket % group.period for bucket in self.length_buckets):
                 raise ValueError(f"length buckets must be multiples of the period {group.period}")
+        return self
+
+    @model_validator(mode="after")
+    def _passes_fit(self) -> Self:
         written: set[str] = set()
         for reading in self.passes:
             if missing := set(reading.reads) - written:
                 raise ValueError(f"pass {reading.name} reads {sorted(missing)}, which no earlier pass writes")
-            written |= {step.name for step in reading.steps}
             if reading.graph not in self.sha256:
                 raise ValueError(f"pass {reading.name} names {reading.graph}, which has no sha256")
+            written |= {step.name for step in reading.steps}
         answer = {step.name: step for step in self.passes[-1].steps}
         for needed in ("logits", "probabilities"):
-            if needed not in answer or answer[needed].shape != (classes,):
-                raise ValueError(f"the last pass must write {needed} of shape ({classes},) per word")
+            if needed not in answer or answer[needed].shape != (len(self.labels),):
+                raise ValueError(f"the last pass must write {needed} of shape ({len(self.labels)},) per word")
         if ("skipped" in answer) != ("keep_probability" in answer):
             raise ValueError("skipped and keep_probability come together")
         if TOKENIZER not in self.sha256:
             raise ValueError(f"{TOKENIZER} has no sha256")
-        for document in self.golden:
-            if len(document.probabilities) != classes:
-                raise ValueError(f"a golden document has {len(document.probabilities)} probabilities")
         return self
 
 
