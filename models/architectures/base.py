@@ -1,0 +1,108 @@
+"""What every architecture offers to training and export.
+
+An architecture maps embedded words to class logits. The training loop knows only `Architecture`: it asks for
+the logits at the end of each document and for whatever penalty the architecture adds to the loss.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+
+import torch
+from pydantic import BaseModel, ConfigDict, Field
+from torch import Tensor, nn
+
+from models.text.tokenizer import PADDING_ID
+
+
+class ModelConfig(BaseModel):
+    """Options that all architectures share."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    embedding_size: int = Field(100, ge=1)  # used where no word vectors are given
+    tune_embedding: bool = True
+    dropout: float = Field(0.5, ge=0, lt=1)  # on the embedded words and on the state that is read out
+    init_range: float = Field(0.1, gt=0)  # weights start in U[-init_range, init_range]
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What training needs of a batch.
+
+    Attributes:
+        logits: `(batch, classes)`, after the last real word of each document.
+        penalty: scalar added to the cross-entropy, or None.
+        skip_rate: scalar share of real words skipped, or None for models that read all.
+    """
+
+    logits: Tensor
+    penalty: Tensor | None = None
+    skip_rate: Tensor | None = None
+
+
+@dataclass(frozen=True)
+class Trace:
+    """What a model says after every word; values beyond a document's length are undefined.
+
+    Attributes:
+        logits: `(batch, time, classes)`.
+        keep_probability: `(batch, time)`, or None for models that read all.
+        skipped: bool `(batch, time)`, or None for models that read all.
+    """
+
+    logits: Tensor
+    keep_probability: Tensor | None = None
+    skipped: Tensor | None = None
+
+
+class Architecture(nn.Module, ABC):
+    """A recurrent classifier over word ids.
+
+    Args:
+        embedding: `(vocabulary, embedding)`, the initial word vectors; row 0 is padding and stays zero.
+        classes: the number of classes.
+        readout_size: the size of the state that the classifier reads.
+        config: the shared options.
+    """
+
+    def __init__(self, embedding: Tensor, classes: int, readout_size: int, config: ModelConfig) -> None:
+        super().__init__()
+        self.embedding = nn.Embedding.from_pretrained(
+            embedding.clone(), freeze=not config.tune_embedding, padding_idx=PADDING_ID
+        )
+        self.dropout = nn.Dropout(config.dropout)
+        self.classifier = nn.Linear(readout_size, classes)
+
+    def embed(self, token_ids: Tensor) -> Tensor:
+        """Word vectors with dropout, `(batch, time, embedding)`."""
+        embedded: Tensor = self.dropout(self.embedding(token_ids))
+        return embedded
+
+    @abstractmethod
+    def forward(self, token_ids: Tensor, lengths: Tensor) -> Answer:
+        """Read documents to their ends.
+
+        Args:
+            token_ids: int64 `(batch, time)`, right-padded with 0.
+            lengths: int64 `(batch,)`, real words of each document.
+        """
+
+    @abstractmethod
+    def trace(self, token_ids: Tensor, lengths: Tensor) -> Trace:
+        """Read documents as served, and answer after every word; arguments as for `forward`."""
+
+
+def init_uniform(module: nn.Module, bound: float) -> None:
+    """Draw every matrix of a module from U[-bound, bound] and set its biases to zero."""
+    for name, parameter in module.named_parameters():
+        if "bias" in name:
+            nn.init.zeros_(parameter)
+        else:
+            nn.init.uniform_(parameter, -bound, bound)
+
+
+def at_end(states: Tensor, lengths: Tensor) -> Tensor:
+    """The state at each document's last word: `(batch, time, hidden)` -> `(batch, hidden)`."""
+    return states[torch.arange(len(states), device=states.device), lengths - 1]

@@ -1,0 +1,37 @@
+"""Errors of training, each with a message for the person at the keyboard.
+
+ReadtraceTrainingError
+├── ConfigError      an option or a recipe that cannot be meant
+├── DataError        a labelled file that cannot be read as asked (file, line, expected, found)
+├── VectorsError     a file of word vectors that cannot be used
+└── RunError         a run folder that is missing, foreign or damaged
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+
+class ReadtraceTrainingError(Exception):
+    """Base of all errors that a user of `readtrace train` or `evaluate` can cause and mend."""
+
+
+class ConfigError(ReadtraceTrainingError):
+    """An option or recipe value that cannot be used."""
+
+
+class DataError(ReadtraceTrainingError):
+    """A labelled file, or a row of it, that cannot be used."""
+
+    def __init__(self, path: Path, line: int | None, message: str) -> None:
+        self.path, self.line = path, line
+        where = f"{path}, line {line}" if line is not None else str(path)
+        super().__init__(f"{where}: {message}")
+
+
+class VectorsError(ReadtraceTrainingError):
+    """A file of word vectors that cannot be used."""
+
+
+class RunError(ReadtraceTrainingError):
+    """A run folder that cannot be read, resumed or written."""

@@ -1,0 +1,79 @@
+"""Builds ``tokenizer.json``: normalising, splitting into words and the vocabulary, all in one file.
+
+Training and serving share no text code beyond this file's product. Offsets refer to the caller's text,
+because the tokenizer keeps track of what its normaliser changed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from pydantic import BaseModel, ConfigDict, Field
+from tokenizers import Regex, Tokenizer, normalizers, pre_tokenizers
+from tokenizers.models import WordLevel
+from tokenizers.trainers import WordLevelTrainer
+
+PADDING = "[PAD]"
+UNKNOWN = "[UNK]"
+PADDING_ID = 0
+UNKNOWN_ID = 1
+
+# A word before n't, the n't itself, other English clitics, numbers, words with inner hyphens, any other sign.
+WORDS = r"\w+?(?=(?i:n't)\b)|(?i:n't)\b|(?i:'(?:s|m|d|ll|re|ve))\b|\d+(?:[.,]\d+)*|\w+(?:-\w+)*|[^\w\s]"
+
+
+class TokenizerConfig(BaseModel):
+    """How text becomes words, and which words are known."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    lowercase: bool = True
+    # (regular expression, replacement), applied before splitting; HTML line breaks are white space
+    replace: tuple[tuple[str, str], ...] = ((r"<br\s*/?>", " "),)
+    vocabulary_size: int = Field(30_000, ge=10)
+    minimum_count: int = Field(1, ge=1)
+    # words of the word-vector files follow those of the training text until the vocabulary is full
+    words_from_vectors: bool = True
+
+
+def build_tokenizer(
+    texts: Iterable[str], config: TokenizerConfig, vector_words: Iterable[str] = ()
+) -> Tokenizer:
+    """A word-level tokenizer whose vocabulary is the texts' words by frequency, then the vectors' words.
+
+    Args:
+        texts: the training texts, read once.
+        config: lower-casing, replacements, vocabulary size, minimum count.
+        vector_words: words with a pretrained vector, most frequent first.
+
+    Returns:
+        A tokenizer with `[PAD]` at 0 and `[UNK]` at 1.
+    """
+    tokenizer = Tokenizer(WordLevel({PADDING: PADDING_ID, UNKNOWN: UNKNOWN_ID}, unk_token=UNKNOWN))
+    steps = [normalizers.Replace(Regex(pattern), content) for pattern, content in config.replace]
+    tokenizer.normalizer = normalizers.Sequence(
+        [*steps, *([normalizers.Lowercase()] if config.lowercase else [])]
+    )
+    tokenizer.pre_tokenizer = pre_tokenizers.Split(Regex(WORDS), behavior="removed", invert=True)
+    trainer = WordLevelTrainer(
+        vocab_size=config.vocabulary_size,
+        min_frequency=config.minimum_count,
+        special_tokens=[PADDING, UNKNOWN],
+        show_progress=False,
+    )
+    tokenizer.train_from_iterator(texts, trainer)
+    words = sorted(tokenizer.get_vocab(), key=tokenizer.token_to_id)
+    if config.words_from_vectors:
+        words += list(_first_unknown(vector_words, set(words), config.vocabulary_size - len(words)))
+    tokenizer.model = WordLevel({word: index for index, word in enumerate(words)}, unk_token=UNKNOWN)
+    return tokenizer
+
+
+def _first_unknown(candidates: Iterable[str], known: set[str], room: int) -> Iterator[str]:
+    for word in candidates:
+        if room <= 0:
+            return
+        if word not in known:
+            known.add(word)
+            room -= 1
+            yield word

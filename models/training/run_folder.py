@@ -1,0 +1,160 @@
+"""The run folder: configuration, tokenizer, weights, metrics, checkpoint; each file written whole or not at all.
+
+config.json         the full configuration, labels and mean length resolved (`RunRecord`)
+tokenizer.json      the tokenizer
+weights.safetensors the best weights on dev so far
+metrics.jsonl       a line per evaluation
+curves.png          loss, dev accuracy and skip rate over the epochs
+checkpoint.pt       all that resuming needs
+evaluation-NAME.json  written by `readtrace evaluate`
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import torch
+from pydantic import BaseModel, ConfigDict, ValidationError
+from safetensors.torch import load_file, save_file
+from tokenizers import Tokenizer
+from torch import Tensor
+
+from models.architectures.base import Architecture
+from models.architectures.registry import build
+from models.config import RunConfig
+from models.errors import RunError
+
+CONFIG, TOKENIZER, WEIGHTS = "config.json", "tokenizer.json", "weights.safetensors"
+METRICS, CHECKPOINT, CURVES = "metrics.jsonl", "checkpoint.pt", "curves.png"
+
+
+class RunRecord(BaseModel):
+    """What `config.json` holds: the configuration as it was run, and what was learned from the data."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    config: RunConfig
+    labels: tuple[str, ...]
+    embedding_shape: tuple[int, int]  # vocabulary, embedding
+    train_documents: int
+    dev_documents: int
+    mean_length: float  # tokens of a training document
+    coverage: tuple[str, ...]  # a line per file of word vectors
+
+
+class RunFolder:
+    """A run on disk."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def create(self, record: RunRecord, tokenizer: Tokenizer) -> None:
+        """Start a new run.
+
+        Raises:
+            RunError: the folder holds a run already, or cannot be written.
+        """
+        if (self.path / CONFIG).exists():
+            raise RunError(f"{self.path} holds a run already: go on with --resume, or choose another --out")
+        try:
+            self.path.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise RunError(f"{self.path}: cannot be made: {error.strerror}") from error
+        self._write(TOKENIZER, lambda path: tokenizer.save(str(path)))
+        self._write_text(CONFIG, record.model_dump_json(indent=2))
+
+    def record(self) -> RunRecord:
+        """The run's record.
+
+        Raises:
+            RunError: there is no run here, or its configuration is damaged.
+        """
+        try:
+            return RunRecord.model_validate_json((self.path / CONFIG).read_bytes())
+        except OSError as error:
+            raise RunError(
+                f"{self.path}: expected a run folder written by `readtrace train`: {error}"
+            ) from error
+        except ValidationError as error:
+            raise RunError(f"{self.path / CONFIG}: {error}") from error
+
+    def tokenizer(self) -> Tokenizer:
+        """The run's tokenizer."""
+        return Tokenizer.from_file(str(self.path / TOKENIZER))
+
+    def model(self, device: torch.device | str = "cpu") -> Architecture:
+        """The network with the best weights, in evaluation mode.
+
+        Raises:
+            RunError: no weights yet, or weights of another network.
+        """
+        record = self.record()
+        model = build(record.config.model, torch.zeros(record.embedding_shape), len(record.labels))
+        path = self.path / WEIGHTS
+        if not path.exists():
+            raise RunError(f"{path} does not exist yet: the run has not finished its first evaluation")
+        try:
+            model.load_state_dict(load_file(path))
+        except (RuntimeError, ValueError) as error:
+            raise RunError(f"{path}: expected the weights of this run: {error}") from error
+        return model.to(device).eval()
+
+    def save_weights(self, weights: dict[str, Tensor]) -> None:
+        """Keep the best weights."""
+        contiguous = {name: tensor.detach().cpu().contiguous() for name, tensor in weights.items()}
+        self._write(WEIGHTS, lambda path: save_file(contiguous, path))
+
+    def save_checkpoint(self, state: dict[str, object]) -> None:
+        """Keep all that resuming needs."""
+        self._write(CHECKPOINT, lambda path: torch.save(state, path))
+
+    def load_checkpoint(self) -> dict[str, object] | None:
+        """What `save_checkpoint` kept, or None where the run was killed before the first one.
+
+        Raises:
+            RunError: the checkpoint is damaged.
+        """
+        path = self.path / CHECKPOINT
+        if not path.exists():
+            return None
+        try:
+            state: dict[str, object] = torch.load(path, map_location="cpu", weights_only=True)
+        except Exception as error:  # torch raises whatever the damage makes it stumble over
+            raise RunError(f"{path}: expected a checkpoint, found a damaged file: {error}") from error
+        return state
+
+    def write_metrics(self, lines: list[dict[str, object]]) -> None:
+        """Write the metrics of all evaluations so far."""
+        self._write_text(METRICS, "".join(json.dumps(line) + "\n" for line in lines))
+
+    def write_curves(self, draw: Callable[[Path], None]) -> None:
+        """Draw the curves picture."""
+        self._write(CURVES, draw)
+
+    def write_evaluation(self, name: str, text: str) -> None:
+        """Keep the JSON report of an evaluation."""
+        self._write_text(f"evaluation-{name}.json", text)
+
+    def evaluations(self) -> Iterator[tuple[str, dict[str, object]]]:
+        """Name and report of each evaluation that was kept."""
+        for path in sorted(self.path.glob("evaluation-*.json")):
+            yield path.stem.removeprefix("evaluation-"), json.loads(path.read_text(encoding="utf-8"))
+
+    def _write_text(self, name: str, text: str) -> None:
+        self._write(name, lambda path: path.write_text(text, encoding="utf-8"))
+
+    def _write(self, name: str, write: Callable[[Path], object]) -> None:
+        """Write beside the target, flush to disk, rename: a kill or a full disk leaves the old file whole."""
+        path = self.path / name
+        partial = path.with_name(f".partial-{name}")
+        try:
+            write(partial)
+            with partial.open("rb") as file:
+                os.fsync(file.fileno())
+            partial.replace(path)
+        except (OSError, RuntimeError) as error:  # torch reports a full disk as RuntimeError
+            partial.unlink(missing_ok=True)
+            raise RunError(f"{path}: cannot be written: {error}") from error

@@ -1,0 +1,216 @@
+"""The training loop. It knows no architecture, and continues a killed run to the result of an unbroken one.
+
+A checkpoint holds weights, averages, optimizer, random state and the position within the epoch; batches follow
+from seed and epoch alone. So every step after a resume is the step that would have come.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
+
+from models.architectures.base import Architecture
+from models.config import TrainingConfig
+from models.data.batches import Batch, make_batch, shuffled_batches
+from models.data.documents import Documents
+from models.errors import RunError
+from models.text.tokenizer import UNKNOWN_ID
+from models.training.curves import draw_curves
+from models.training.evaluate import predict
+from models.training.progress import Progress
+from models.training.run_folder import RunFolder
+
+_CHECKPOINT_SECONDS = 60.0  # a kill loses at most about this much work
+
+
+@dataclass
+class Position:
+    """Where a run stands; all of it is in the checkpoint."""
+
+    epoch: int = 1
+    batch: int = 0  # batches of this epoch that are done
+    documents: int = 0  # since the last evaluation, for the mean training loss
+    loss_sum: float = 0.0
+    best_accuracy: float = -1.0
+    best_epoch: float = 0.0
+    finished: bool = False
+    lines: list[dict[str, object]] = field(default_factory=list)  # metrics.jsonl
+
+
+class Trainer:
+    """Trains one model into one run folder.
+
+    Args:
+        model: the network with its initial weights, on its device.
+        config: optimizer, schedule, regularisation, epochs, seed.
+        train: the training documents.
+        dev: the documents that choose the best epoch.
+        folder: where checkpoint, best weights, metrics and curves go.
+        progress: told of every batch and evaluation.
+    """
+
+    def __init__(
+        self,
+        model: Architecture,
+        config: TrainingConfig,
+        train: Documents,
+        dev: Documents,
+        folder: RunFolder,
+        progress: Progress,
+    ) -> None:
+        self.model, self.config, self.train_documents, self.dev = model, config, train, dev
+        self.folder, self.progress = folder, progress
+        self.device = next(model.parameters()).device
+        self.optimizer = _optimizer(model, config)
+        self.average = (
+            AveragedModel(model, multi_avg_fn=get_ema_multi_avg_fn(config.average_decay))
+            if config.average_decay
+            else None
+        )
+        self.position = Position()
+        self.batches_per_epoch = -(-len(train) // config.batch_size)
+        torch.manual_seed(config.seed)
+
+    def resume(self) -> None:
+        """Go back to the last checkpoint; without one, the run starts over.
+
+        Raises:
+            RunError: the checkpoint is damaged or of another network.
+        """
+        state = self.folder.load_checkpoint()
+        if state is None:
+            return
+        try:
+            self.model.load_state_dict(state["model"])  # type: ignore[arg-type]
+            self.optimizer.load_state_dict(state["optimizer"])  # type: ignore[arg-type]
+            if self.average is not None:
+                self.average.load_state_dict(state["average"])  # type: ignore[arg-type]
+            self.position = Position(**state["position"])  # type: ignore[arg-type]
+            torch.set_rng_state(state["random"])  # type: ignore[arg-type]
+            if self.device.type == "cuda":
+                torch.cuda.set_rng_state(state["random_cuda"], self.device)  # type: ignore[arg-type]
+        except (KeyError, TypeError, RuntimeError, ValueError) as error:
+            raise RunError(f"{self.folder.path}: the checkpoint is not one of this run: {error}") from error
+
+    def train(self) -> Position:
+        """Train to the last epoch or until the patience is used up; returns where the run ended."""
+        while not self.position.finished:
+            self._epoch()
+        return self.position
+
+    def _epoch(self) -> None:
+        config, position = self.config, self.position
+        batches = shuffled_batches(
+            self.train_documents.lengths, config.batch_size, config.seed, position.epoch
+        )
+        evaluations = {
+            round(len(batches) * (n + 1) / config.evaluations_per_epoch)
+            for n in range(config.evaluations_per_epoch)
+        }
+        saved = time.monotonic()
+        self.progress.start_epoch(position.epoch, config.epochs, len(batches), position.batch)
+        for rows in batches[position.batch :]:
+            batch = make_batch(self.train_documents, rows, config.longest).to(self.device)
+            loss, skip_rate = self._step(batch)
+            position.batch += 1
+            position.documents += len(rows)
+            position.loss_sum += loss * len(rows)
+            self.progress.advance(len(rows), position.loss_sum / position.documents, skip_rate)
+            if position.batch in evaluations:
+                self._evaluate(position.epoch - 1 + position.batch / len(batches))
+            if time.monotonic() - saved > _CHECKPOINT_SECONDS:
+                self._save()
+                saved = time.monotonic()
+        position.finished = (
+            position.epoch >= config.epochs or position.epoch - position.best_epoch >= config.patience
+        )
+        position.epoch, position.batch = position.epoch + 1, 0
+        self._save()
+
+    def _step(self, batch: Batch) -> tuple[float, float | None]:
+        self.model.train()
+        self._set_learning_rate()
+        token_ids = self._mask_words(batch)
+        answer = self.model(token_ids, batch.lengths)
+        loss = functional.cross_entropy(
+            answer.logits, batch.labels, label_smoothing=self.config.label_smoothing
+        )
+        total = loss if answer.penalty is None else loss + answer.penalty
+        self.optimizer.zero_grad(set_to_none=True)
+        total.backward()
+        nn.utils.clip_grad_norm_(self.model.parameters(), self.config.clip_norm)
+        self.optimizer.step()
+        if self.average is not None:
+            self.average.update_parameters(self.model)
+        return loss.item(), None if answer.skip_rate is None else answer.skip_rate.item()
+
+    def _set_learning_rate(self) -> None:
+        if self.config.schedule == "linear":
+            done = (self.position.epoch - 1) * self.batches_per_epoch + self.position.batch
+            share = 1 - done / (self.config.epochs * self.batches_per_epoch)
+            for group in self.optimizer.param_groups:
+                group["lr"] = self.config.learning_rate * share
+
+    def _mask_words(self, batch: Batch) -> Tensor:
+        config = self.config
+        scheduled = max(0.0, config.schedule_mask_start - self.position.epoch * config.schedule_mask_step)
+        rate = 1 - (1 - config.word_dropout) * (1 - scheduled)
+        if rate == 0:
+            return batch.token_ids
+        masked = (torch.rand(batch.token_ids.shape, device=self.device) < rate) & (batch.token_ids != 0)
+        return batch.token_ids.masked_fill(masked, UNKNOWN_ID)
+
+    def _evaluate(self, epoch: float) -> None:
+        position = self.position
+        model = self._evaluated_model()
+        found = predict(model, self.dev, self.device)
+        accuracy = float((found.probabilities.argmax(axis=1) == self.dev.labels).mean())
+        better = accuracy > position.best_accuracy
+        if better:
+            position.best_accuracy, position.best_epoch = accuracy, epoch
+            self.folder.save_weights(model.state_dict())
+        line: dict[str, object] = {
+            "epoch": round(epoch, 4),
+            "train_loss": position.loss_sum / position.documents,
+            "dev_loss": found.loss,
+            "dev_accuracy": accuracy,
+            "best": better,
+        }
+        if found.skipped_words is not None:
+            line["dev_skip_rate"] = found.skipped_words / found.words
+        position.lines.append(line)
+        position.documents, position.loss_sum = 0, 0.0
+        self.folder.write_metrics(position.lines)
+        self.folder.write_curves(lambda path: draw_curves(position.lines, self.folder.path.name, path))
+        self.progress.evaluated(line)
+
+    def _evaluated_model(self) -> Architecture:
+        if self.average is None:
+            return self.model
+        averaged = self.average.module
+        assert isinstance(averaged, Architecture)
+        return averaged
+
+    def _save(self) -> None:
+        state: dict[str, object] = {
+            "model": self.model.state_dict(),
+            "optimizer": self.optimizer.state_dict(),
+            "position": vars(self.position),
+            "random": torch.get_rng_state(),
+        }
+        if self.average is not None:
+            state["average"] = self.average.state_dict()
+        if self.device.type == "cuda":
+            state["random_cuda"] = torch.cuda.get_rng_state(self.device)
+        self.folder.save_checkpoint(state)
+
+
+def _optimizer(model: Architecture, config: TrainingConfig) -> torch.optim.Optimizer:
+    parameters = [parameter for parameter in model.parameters() if parameter.requires_grad]
+    kind = torch.optim.Adam if config.optimizer == "adam" else torch.optim.Adagrad
+    return kind(parameters, lr=config.learning_rate, weight_decay=config.weight_decay, fused=True)
