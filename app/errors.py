@@ -1,0 +1,200 @@
+"""Everything that the service tells a caller went wrong.
+
+StartError                 the service cannot start: settings, device or bundles
+Problem                    an answer of RFC 9457: status, type, title, detail
+├── InvalidRequest         422  the body is not what `POST /classify` takes
+├── BodyTooLarge           413  more bytes than the limit
+├── TooManyDocuments       422  more documents in one request than the limit
+├── RequestTooLarge        413  more tokens in one request than the queue ever holds
+├── UnknownModel           404  no loaded bundle has the name
+├── NotFound               404  no such page
+├── MethodNotAllowed       405  the page exists, the method does not
+├── NotReady               503  the readiness document got no right answer
+├── InternalError          500  a bug; the answer tells nothing inside
+├── DocumentProblem             one document fails, the others of its request do not
+│   ├── EmptyDocument      422  no token in the text
+│   ├── DocumentTooLong    422  more tokens than the model or the service reads
+│   ├── InvalidText        422  not Unicode text
+│   ├── ReadingFailed      500  the model raised, or answered with what is no number
+│   └── DeadlineExceeded   504  the time was up before the last word was read
+└── Refused                     not accepted now; `Retry-After` says when to come back
+    ├── QueueFull          503  too much waits already
+    ├── WaitTooLong        503  what waits would outlast the request's deadline
+    └── ShuttingDown       503  the service drains
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+
+class StartError(Exception):
+    """The service cannot start; the message says what was expected and what was found."""
+
+
+class Problem(Exception):  # noqa: N818 - the word of RFC 9457
+    """An error with a status, a stable type and a title; ``detail`` is written for the caller."""
+
+    status: ClassVar[int]
+    slug: ClassVar[str]
+    title: ClassVar[str]
+
+    def __init__(self, detail: str) -> None:
+        super().__init__(detail)
+        self.detail = detail
+
+    @property
+    def type(self) -> str:
+        """The stable URI reference that names this kind of problem."""
+        return f"/problems/{self.slug}"
+
+    @property
+    def headers(self) -> dict[str, str]:
+        """Headers that belong to the answer, besides the content type."""
+        return {}
+
+    def body(self) -> dict[str, object]:
+        """The members of ``application/problem+json``."""
+        return {"type": self.type, "title": self.title, "status": self.status, "detail": self.detail}
+
+
+class InvalidRequest(Problem):
+    """The body is not what ``POST /classify`` takes."""
+
+    status, slug, title = 422, "invalid-request", "The request is not valid"
+
+
+class BodyTooLarge(Problem):
+    """The body has more bytes than the limit."""
+
+    status, slug, title = 413, "body-too-large", "The body is too large"
+
+
+class TooManyDocuments(Problem):
+    """The request has more documents than the limit."""
+
+    status, slug, title = 422, "too-many-documents", "Too many documents in one request"
+
+
+class RequestTooLarge(Problem):
+    """The documents of the request together can never fit into the queue."""
+
+    status, slug, title = 413, "request-too-large", "The request has too many tokens"
+
+
+class UnknownModel(Problem):
+    """No loaded bundle has the name that was asked for."""
+
+    status, slug, title = 404, "unknown-model", "No such model"
+
+
+class NotFound(Problem):
+    """Nothing lives at the path."""
+
+    status, slug, title = 404, "not-found", "Nothing is here"
+
+
+class MethodNotAllowed(Problem):
+    """The path exists; the method does not."""
+
+    status, slug, title = 405, "method-not-allowed", "The method is not allowed here"
+
+
+class NotReady(Problem):
+    """The readiness document got no answer in time, or a wrong one."""
+
+    status, slug, title = 503, "not-ready", "The service cannot classify now"
+
+
+class InternalError(Problem):
+    """A bug. The log has the place under the request id; the caller learns nothing inside."""
+
+    status, slug, title = 500, "internal-error", "The service failed"
+
+
+class DocumentProblem(Problem):
+    """A document that fails alone."""
+
+
+class EmptyDocument(DocumentProblem):
+    """The text has no token."""
+
+    status, slug, title = 422, "empty-document", "The document has no words"
+
+
+class DocumentTooLong(DocumentProblem):
+    """The text has more tokens than the model or the service reads."""
+
+    status, slug, title = 422, "document-too-long", "The document is too long"
+
+
+class InvalidText(DocumentProblem):
+    """The text is not Unicode: it holds half of a surrogate pair."""
+
+    status, slug, title = 422, "invalid-text", "The document is not valid text"
+
+
+class ReadingFailed(DocumentProblem):
+    """The model raised, or answered with what is no number."""
+
+    status, slug, title = 500, "reading-failed", "The model could not read the document"
+
+
+class DeadlineExceeded(DocumentProblem):
+    """The time was up before the last word was read."""
+
+    status, slug, title = 504, "deadline-exceeded", "The deadline passed"
+
+
+class Refused(Problem):
+    """Not accepted now; the caller may come back after ``retry_after_seconds``."""
+
+    def __init__(self, detail: str, retry_after_seconds: int) -> None:
+        super().__init__(detail)
+        self.retry_after_seconds = retry_after_seconds
+
+    @property
+    def headers(self) -> dict[str, str]:
+        """``Retry-After`` in whole seconds."""
+        return {"retry-after": str(self.retry_after_seconds)}
+
+
+class QueueFull(Refused):
+    """Too much waits already."""
+
+    status, slug, title = 503, "queue-full", "The queue is full"
+
+
+class WaitTooLong(Refused):
+    """What waits already would outlast the request's deadline."""
+
+    status, slug, title = 503, "wait-too-long", "The wait would outlast the deadline"
+
+
+class ShuttingDown(Refused):
+    """The service answers what it accepted and takes nothing new."""
+
+    status, slug, title = 503, "shutting-down", "The service is shutting down"
+
+
+DOCUMENT_PROBLEMS: tuple[type[DocumentProblem], ...] = (
+    EmptyDocument,
+    DocumentTooLong,
+    InvalidText,
+    ReadingFailed,
+    DeadlineExceeded,
+)
+REFUSALS: tuple[type[Refused], ...] = (QueueFull, WaitTooLong, ShuttingDown)
+PROBLEMS: tuple[type[Problem], ...] = (
+    InvalidRequest,
+    BodyTooLarge,
+    TooManyDocuments,
+    RequestTooLarge,
+    UnknownModel,
+    NotFound,
+    MethodNotAllowed,
+    NotReady,
+    InternalError,
+    *DOCUMENT_PROBLEMS,
+    *REFUSALS,
+)

@@ -1,0 +1,192 @@
+"""The metrics of the service. Every label set is closed and created at start (docs/metrics.md)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from prometheus_client import (
+    CollectorRegistry,
+    Counter,
+    Gauge,
+    GCCollector,
+    Histogram,
+    ProcessCollector,
+    generate_latest,
+)
+
+from app.bundle import Manifest
+from app.errors import DOCUMENT_PROBLEMS, REFUSALS
+
+STAGES = ("tokenize", "queue", "run", "encode")
+DISPATCH_REASONS = ("full", "oldest")
+TOKEN_KINDS = ("real", "padding")
+OTHER_ROUTE = "other"
+ROUTE_STATUSES: dict[str, tuple[int, ...]] = {
+    "/classify": (200, 404, 413, 422, 499, 500, 503, 504),
+    "/v1/models": (200,),
+    "/v1/models/{name}": (200, 404),
+    "/health/live": (200,),
+    "/health/ready": (200, 503),
+    "/metrics": (200,),
+    "/docs": (200,),
+    "/openapi.json": (200,),
+    "/": (200,),
+    "/static": (200, 304, 404),
+    OTHER_ROUTE: (307, 404, 405, 500),
+}
+
+# Edges near the service's own targets: a short text in 10 ms, a page in 100 ms, the deadline at 30 s.
+_REQUEST_SECONDS = (0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30)
+_STAGE_SECONDS = (0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1, 5, 30)
+_RUN_SECONDS = (0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1)
+_ROWS = (1, 2, 4, 8, 16, 32, 64)
+_TENTHS = tuple(tenth / 10 for tenth in range(11))
+_CONFIDENCES = (0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.99, 1)
+
+_RUN_LABELS = ("model", "reading", "bucket")
+
+
+class Metrics:
+    """One process's metrics in a registry of their own."""
+
+    def __init__(self) -> None:
+        self.registry = CollectorRegistry()
+        ProcessCollector(registry=self.registry)
+        GCCollector(registry=self.registry)
+        self._define_requests()
+        self._define_documents()
+        self._define_runs()
+        self._define_models()
+        self._create_closed_series()
+
+    def _counter(self, name: str, help_: str, *labels: str) -> Counter:
+        return Counter(f"readtrace_{name}", help_, labels, registry=self.registry)
+
+    def _gauge(self, name: str, help_: str, *labels: str) -> Gauge:
+        return Gauge(f"readtrace_{name}", help_, labels, registry=self.registry)
+
+    def _histogram(self, name: str, help_: str, buckets: tuple[float, ...], *labels: str) -> Histogram:
+        return Histogram(f"readtrace_{name}", help_, labels, buckets=buckets, registry=self.registry)
+
+    def _define_requests(self) -> None:
+        self.request_seconds = self._histogram(
+            "request_seconds", "Time of HTTP requests", _REQUEST_SECONDS, "route", "status"
+        )
+        self.stage_seconds = self._histogram(
+            "stage_seconds", "Time of a document in each stage", _STAGE_SECONDS, "model", "stage"
+        )
+        self.in_flight_requests = self._gauge("in_flight_requests", "HTTP requests being answered")
+        self.refused_total = self._counter("refused_total", "Requests refused before queueing", "reason")
+        self.disconnects_total = self._counter("disconnects_total", "Clients that left before their answer")
+        self.deadline_misses_total = self._counter("deadline_misses_total", "Documents past their deadline")
+
+    def _define_documents(self) -> None:
+        self.documents_total = self._counter("documents_total", "Documents answered", "model")
+        self.tokens_total = self._counter("tokens_total", "Tokens of answered documents", "model")
+        self.unknown_tokens_total = self._counter(
+            "unknown_tokens_total", "Tokens of answered documents outside the vocabulary", "model"
+        )
+        self.skip_rate = self._histogram(
+            "skip_rate", "Share of words skipped in a document", _TENTHS, "model"
+        )
+        self.words_read_total = self._counter("words_read_total", "Words that a skipping model read", "model")
+        self.words_skipped_total = self._counter(
+            "words_skipped_total", "Words that a skipping model skipped", "model"
+        )
+        self.predictions_total = self._counter("predictions_total", "Answers by label", "model", "label")
+        self.confidence = self._histogram(
+            "confidence", "Probability of the winning label", _CONFIDENCES, "model"
+        )
+        self.failed_documents_total = self._counter(
+            "failed_documents_total", "Documents answered with a problem", "reason"
+        )
+
+    def _define_runs(self) -> None:
+        self.run_seconds = self._histogram("run_seconds", "Time of a run", _RUN_SECONDS, *_RUN_LABELS)
+        self.run_rows = self._histogram("run_rows", "Real rows of a run", _ROWS, *_RUN_LABELS)
+        self.run_tokens_total = self._counter("run_tokens_total", "Tokens run", *_RUN_LABELS, "kind")
+        self.dispatch_total = self._counter(
+            "dispatch_total",
+            "Runs by why they started: all rows taken, or fewer waited and the oldest was run at once",
+            *_RUN_LABELS,
+            "reason",
+        )
+        self.queue_documents = self._gauge("queue_documents", "Documents accepted and not yet answered")
+        self.queue_tokens = self._gauge("queue_tokens", "Tokens accepted and not yet read, over all passes")
+        self.engine_restarts_total = self._counter("engine_restarts_total", "Engine threads started anew")
+
+    def _define_models(self) -> None:
+        self.model_info = self._gauge(
+            "model_info", "A loaded model, 1", "model", "version", "architecture", "provider"
+        )
+        self.model_loaded = self._gauge(
+            "model_loaded", "1 for a loaded bundle, 0 for a refused one", "model", "version"
+        )
+        self.model_load_seconds = self._gauge(
+            "model_load_seconds", "Time to check, load and calibrate", "model"
+        )
+
+    def _create_closed_series(self) -> None:
+        for route, statuses in ROUTE_STATUSES.items():
+            for status in statuses:
+                self.request_seconds.labels(route, str(status))
+        for refusal in REFUSALS:
+            self.refused_total.labels(refusal.slug)
+        for problem in DOCUMENT_PROBLEMS:
+            self.failed_documents_total.labels(problem.slug)
+
+    def declare_model(self, manifest: Manifest, provider: str, load_seconds: float) -> None:
+        """Create every series of a loaded model."""
+        name = manifest.name
+        self.model_info.labels(name, manifest.version, manifest.architecture, provider).set(1)
+        self.model_loaded.labels(name, manifest.version).set(1)
+        self.model_load_seconds.labels(name).set(load_seconds)
+        for metric in (self.documents_total, self.tokens_total, self.unknown_tokens_total, self.confidence):
+            metric.labels(name)
+        for stage in STAGES:
+            self.stage_seconds.labels(name, stage)
+        for label in manifest.labels:
+            self.predictions_total.labels(name, label)
+        if manifest.skips:
+            for metric in (self.skip_rate, self.words_read_total, self.words_skipped_total):
+                metric.labels(name)
+        self._declare_runs(manifest)
+
+    def _declare_runs(self, manifest: Manifest) -> None:
+        for reading in manifest.passes:
+            for bucket in manifest.length_buckets:
+                run = (manifest.name, reading.name, str(bucket))
+                self.run_seconds.labels(*run)
+                self.run_rows.labels(*run)
+                for kind in TOKEN_KINDS:
+                    self.run_tokens_total.labels(*run, kind)
+                for reason in DISPATCH_REASONS:
+                    self.dispatch_total.labels(*run, reason)
+
+    def declare_refused(self, name: str, version: str) -> None:
+        """Show a bundle that was refused."""
+        self.model_loaded.labels(name, version).set(0)
+
+    def observe_request(self, route: str, status: int, seconds: float) -> None:
+        """Count a request under its route, or under ``other`` where route and status are not expected."""
+        if status not in ROUTE_STATUSES.get(route, ()):
+            route = OTHER_ROUTE
+            status = status if status in ROUTE_STATUSES[OTHER_ROUTE] else _nearest(status)
+        self.request_seconds.labels(route, str(status)).observe(seconds)
+
+    def names(self) -> Iterable[str]:
+        """The names of the service's own metrics as the exposition format has them, without suffixes."""
+        return (
+            family.name + ("_total" if family.type == "counter" else "")
+            for family in self.registry.collect()
+            if family.name.startswith("readtrace_")
+        )
+
+    def exposition(self) -> bytes:
+        """The text exposition format."""
+        return generate_latest(self.registry)
+
+
+def _nearest(status: int) -> int:
+    """Keep the label set closed: an unforeseen status counts as the plain one of its hundred."""
+    return 500 if status >= 500 else 404

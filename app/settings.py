@@ -1,0 +1,110 @@
+"""The settings of the service, read once from ``READTRACE_*`` variables and passed as an argument."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, Literal, Self
+
+from pydantic import Field, ValidationError, model_validator
+from pydantic_settings import BaseSettings, SettingsConfigDict
+
+from app.errors import StartError
+from app.machine import usable_cpus
+
+Device = Literal["auto", "cpu", "cuda"]
+
+
+class Settings(BaseSettings):
+    """Every field is the variable ``READTRACE_<FIELD>``; impossible values stop the start."""
+
+    model_config = SettingsConfigDict(env_prefix="READTRACE_", frozen=True, extra="forbid")
+
+    bundles: Path = Path("bundles")
+    """The folder of bundles, NAME/VERSION below it, or one bundle."""
+
+    host: str = "127.0.0.1"
+    """The address to listen on. Only this machine by default: the service knows no users."""
+
+    port: int = Field(8000, ge=0, le=65535)
+    """The port to listen on; 0 takes a free one and logs it."""
+
+    default_model: str | None = None
+    """The model for requests that name none; unset: the first name in alphabetical order."""
+
+    device: Device = "auto"
+    """`cuda` or `cpu` insist; `auto` takes the card where ONNX Runtime can use one."""
+
+    allow_cpu_fallback: bool = False
+    """Whether `device=cuda` may end on the CPU. Off: nobody notices a silent fall to the CPU."""
+
+    worker_threads: int = Field(default_factory=lambda: max(1, usable_cpus() - 1), ge=1, le=256)
+    """Engine threads, each running one batch at a time; one CPU less than usable, left for the network."""
+
+    tokenizer_threads: int = Field(default_factory=lambda: min(4, usable_cpus()), ge=1, le=256)
+    """Threads that cut texts into tokens; splitting is far cheaper than reading, so four are plenty."""
+
+    max_body_bytes: int = Field(8 * 2**20, ge=1024)
+    """The largest body of a request: a full request of 256 documents of 5,000 words fits."""
+
+    max_documents: int = Field(256, ge=1)
+    """The most documents in one request: beyond some full batches a larger request gains nothing."""
+
+    max_document_tokens: int = Field(32_768, ge=1)
+    """The longest document, in tokens; a model's own limit may be lower. A long report has 20,000 words."""
+
+    max_queued_documents: int = Field(4096, ge=1)
+    """The most documents accepted and not yet answered, which bounds memory for many short texts."""
+
+    max_queued_tokens: int = Field(1_000_000, ge=1)
+    """The most tokens waiting to be read, over all passes: some seconds of work for one CPU."""
+
+    max_run_seconds: float = Field(0.05, gt=0, le=10)
+    """The longest run that calibration allows: what a new document waits at most for a busy thread."""
+
+    request_timeout_seconds: float = Field(30, gt=0, le=3600)
+    """The deadline of requests that give none: the usual patience of HTTP clients and proxies."""
+
+    readiness_timeout_seconds: float = Field(5, gt=0, le=60)
+    """How long the readiness document may take through the real queue."""
+
+    drain_seconds: float = Field(20, ge=0, le=3600)
+    """How long accepted requests may take after SIGTERM: below the 30 seconds that orchestrators grant."""
+
+    log_format: Literal["json", "console"] = "json"
+    """`json` for machines, `console` for people."""
+
+    log_level: Literal["debug", "info", "warning", "error"] = "info"
+    """The least severe level that is logged; requests are logged at `info`."""
+
+    @model_validator(mode="after")
+    def _limits_fit(self) -> Self:
+        if self.max_queued_tokens < self.max_document_tokens:
+            raise ValueError(
+                f"max_queued_tokens ({self.max_queued_tokens}) must be at least "
+                f"max_document_tokens ({self.max_document_tokens}), or the longest document is never accepted"
+            )
+        if self.max_queued_documents < self.max_documents:
+            raise ValueError(
+                f"max_queued_documents ({self.max_queued_documents}) must be at least "
+                f"max_documents ({self.max_documents}), or the largest request is never accepted"
+            )
+        return self
+
+
+def read_settings(**overrides: Any) -> Settings:
+    """Read the environment; ``overrides`` that are not None win.
+
+    Raises:
+        StartError: a value is impossible; the message names the setting, what it must be and what it was.
+    """
+    try:
+        return Settings(**{name: value for name, value in overrides.items() if value is not None})
+    except ValidationError as error:
+        raise StartError("\n".join(_explain(problem) for problem in error.errors())) from error
+
+
+def _explain(problem: Any) -> str:
+    if not problem["loc"]:
+        return str(problem["msg"]).removeprefix("Value error, ")
+    name = str(problem["loc"][0]).lower()
+    return f"setting {name} (READTRACE_{name.upper()}): {problem['msg']}, got {problem['input']!r}"

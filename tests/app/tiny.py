@@ -1,0 +1,262 @@
+"""Tiny bundles, built here with fixed random weights: real graphs, real tokenizers, no training.
+
+``write_reviews`` writes a one-pass LSTM with polarity and memory groups, ``write_topics`` a model of two
+passes: a backward LSTM that writes a feature per word, and a forward LSTM that skips words by it.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import onnxruntime as ort
+from numpy.typing import NDArray
+from onnx import TensorProto, helper, numpy_helper
+from tokenizers import Tokenizer, models, normalizers, pre_tokenizers
+
+from app.bundle import (
+    CARD,
+    MANIFEST,
+    TOKENIZER,
+    GoldenDocument,
+    GroupSpec,
+    Manifest,
+    PassSpec,
+    TensorSpec,
+    TraceSpec,
+    Training,
+    file_sha256,
+)
+
+BUCKETS = (4, 8, 16)
+LONGEST = 40_000
+GOLDEN_TEXTS = ("A good film !", "bad " * 37 + "end")
+WORDS = "a the is it was not film movie good bad great dull market team score win loss stocks space end . , !"
+_HIDDEN = 8
+_EMBEDDING = 6
+_AHEAD = 3
+_OPSET = 20
+
+Array = NDArray[np.generic]
+
+
+class _Graph:
+    """Collects the nodes and weights of a graph."""
+
+    def __init__(self, seed: int) -> None:
+        self.nodes: list[onnx.NodeProto] = []
+        self.weights: list[onnx.TensorProto] = []
+        self._random = np.random.default_rng(seed)
+
+    def add(self, op: str, inputs: list[str], outputs: list[str], **attributes: Any) -> str:
+        self.nodes.append(helper.make_node(op, inputs, outputs, **attributes))
+        return outputs[0]
+
+    def constant(self, name: str, value: NDArray[np.generic]) -> str:
+        self.weights.append(numpy_helper.from_array(value, name))
+        return name
+
+    def weight(self, name: str, *shape: int) -> str:
+        return self.constant(name, self._random.normal(0, 0.7, shape).astype(np.float32))
+
+    def embed(self) -> str:
+        self.weight("embedding", len(WORDS.split()) + 2, _EMBEDDING)
+        return self.add("Gather", ["embedding", "token_ids"], ["embedded"])  # (rows, length, embedding)
+
+    def lstm(self, prefix: str, words: str, inputs: int, direction: str) -> str:
+        """Read ``words`` (rows, length, inputs); write the states and return (rows, length, hidden)."""
+        self.weight("W", 1, 4 * _HIDDEN, inputs)
+        self.weight("R", 1, 4 * _HIDDEN, _HIDDEN)
+        self.weight("B", 1, 8 * _HIDDEN)
+        self.constant("axis0", np.array([0], np.int64))
+        self.constant("axis1", np.array([1], np.int64))
+        self.add("Transpose", [words], ["by_time"], perm=[1, 0, 2])
+        self.add("Cast", ["lengths"], ["lengths32"], to=TensorProto.INT32)
+        for state in ("h", "c"):
+            self.add("Unsqueeze", [f"{prefix}{state}", "axis0"], [f"{state}0"])
+        self.add(
+            "LSTM",
+            ["by_time", "W", "R", "B", "lengths32", "h0", "c0"],
+            ["Y", "Y_h", "Y_c"],
+            hidden_size=_HIDDEN,
+            direction=direction,
+        )
+        for state in ("h", "c"):
+            self.add("Squeeze", [f"Y_{state}", "axis0"], [f"{prefix}{state}_next"])
+        self.add("Squeeze", ["Y", "axis1"], ["outputs"])
+        return self.add("Transpose", ["outputs"], ["hidden"], perm=[1, 0, 2])
+
+    def dense(self, values: str, inputs: int, outputs: int, name: str) -> str:
+        self.weight(f"{name}_weight", inputs, outputs)
+        return self.add("MatMul", [values, f"{name}_weight"], [name])
+
+    def classify(self, hidden: str, classes: int) -> None:
+        self.dense(hidden, _HIDDEN, classes, "logits")
+        self.add("Softmax", ["logits"], ["probabilities"], axis=-1)
+
+    def save(self, path: Path, reading: PassSpec, reads: tuple[TensorSpec, ...] = ()) -> None:
+        def info(name: str, spec: TensorSpec, *leading: str) -> onnx.ValueInfoProto:
+            dtype = {"float32": TensorProto.FLOAT, "int64": TensorProto.INT64, "bool": TensorProto.BOOL}[
+                spec.dtype
+            ]
+            return helper.make_tensor_value_info(name, dtype, [*leading, *spec.shape])
+
+        ids = TensorSpec(name="ids", dtype="int64")
+        inputs = [info("token_ids", ids, "rows", "length"), info("lengths", ids, "rows")]
+        inputs += [info(spec.name, spec, "rows", "length") for spec in reads]
+        inputs += [info(spec.name, spec, "rows") for spec in reading.states]
+        outputs = [info(f"{spec.name}_next", spec, "rows") for spec in reading.states]
+        outputs += [info(spec.name, spec, "rows", "length") for spec in reading.steps]
+        graph = helper.make_graph(self.nodes, reading.name, inputs, outputs, self.weights)
+        model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", _OPSET)], ir_version=10)
+        onnx.checker.check_model(model, full_check=True)
+        path.write_bytes(model.SerializeToString())
+
+
+def _states(prefix: str) -> tuple[TensorSpec, ...]:
+    return tuple(TensorSpec(name=f"{prefix}{state}", shape=(_HIDDEN,)) for state in ("h", "c"))
+
+
+def _answer(classes: int) -> tuple[TensorSpec, ...]:
+    return tuple(TensorSpec(name=name, shape=(classes,)) for name in ("logits", "probabilities"))
+
+
+def tokenizer() -> Tokenizer:
+    """Words and punctuation, lower-cased; id 0 is padding, id 1 the unknown word."""
+    vocabulary = {word: index for index, word in enumerate(["[PAD]", "[UNK]", *WORDS.split()])}
+    result = Tokenizer(models.WordLevel(vocabulary, unk_token="[UNK]"))
+    result.normalizer = normalizers.Lowercase()
+    result.pre_tokenizer = pre_tokenizers.Whitespace()
+    return result
+
+
+def write_reviews(root: Path, name: str = "reviews", version: str = "1", seed: int = 1) -> Path:
+    """Write the one-pass bundle and return its folder."""
+    folder = _folder(root, name, version)
+    reading = PassSpec(name="read", graph="read.onnx", states=_states(""), steps=_answer(2))
+    graph = _Graph(seed)
+    graph.classify(graph.lstm("", graph.embed(), _EMBEDDING, "forward"), 2)
+    graph.save(folder / reading.graph, reading)
+    return _finish(
+        folder,
+        (reading,),
+        architecture="mt-lstm",
+        labels=("negative", "positive"),
+        polarity=(-1.0, 1.0),
+        trace=TraceSpec(causal=True, meaning="The answer for the words so far."),
+        groups=(GroupSpec(size=5, period=1), GroupSpec(size=3, period=2)),
+    )
+
+
+def write_topics(root: Path, name: str = "topics", version: str = "1", seed: int = 2) -> Path:
+    """Write the two-pass bundle with a skip map and return its folder."""
+    folder = _folder(root, name, version)
+    ahead = TensorSpec(name="ahead", shape=(_AHEAD,))
+    look = PassSpec(
+        name="look", graph="look.onnx", direction="backward", states=_states("back_"), steps=(ahead,)
+    )
+    graph = _Graph(seed)
+    graph.dense(graph.lstm("back_", graph.embed(), _EMBEDDING, "reverse"), _HIDDEN, _AHEAD, "ahead")
+    graph.save(folder / look.graph, look)
+    steps = (
+        *_answer(3),
+        TensorSpec(name="keep_probability"),
+        TensorSpec(name="skipped", dtype="bool"),
+    )
+    read = PassSpec(name="read", graph="read.onnx", reads=("ahead",), states=_states(""), steps=steps)
+    _skipping_graph(seed + 1).save(folder / read.graph, read, reads=(ahead,))
+    return _finish(
+        folder,
+        (look, read),
+        architecture="leap-lstm",
+        labels=("business", "sports", "science"),
+        trace=TraceSpec(
+            causal=False, meaning="The state after each word; what is skipped depends on later ones."
+        ),
+    )
+
+
+def _skipping_graph(seed: int) -> _Graph:
+    graph = _Graph(seed)
+    embedded = graph.embed()
+    graph.dense("ahead", _AHEAD, 1, "ahead_score")
+    graph.dense(embedded, _EMBEDDING, 1, "word_score")
+    keep = graph.add("Add", ["ahead_score", "word_score"], ["keep_score"])
+    graph.constant("axis_last", np.array([-1], np.int64))
+    graph.constant("half", np.array(0.5, np.float32))
+    graph.add("Squeeze", [keep, "axis_last"], ["keep_logit"])
+    graph.add("Sigmoid", ["keep_logit"], ["keep_probability"])
+    graph.add("Less", ["keep_probability", "half"], ["skipped"])
+    graph.add("Not", ["skipped"], ["kept"])
+    graph.add("Cast", ["kept"], ["kept_float"], to=TensorProto.FLOAT)
+    graph.add("Unsqueeze", ["kept_float", "axis_last"], ["kept_column"])
+    words = graph.add("Mul", [embedded, "kept_column"], ["kept_words"])
+    graph.classify(graph.lstm("", words, _EMBEDDING, "forward"), 3)
+    return graph
+
+
+def _folder(root: Path, name: str, version: str) -> Path:
+    folder = root / name / version
+    folder.mkdir(parents=True)
+    return folder
+
+
+def _finish(folder: Path, passes: tuple[PassSpec, ...], **described: Any) -> Path:
+    tokenizer().save(str(folder / TOKENIZER))
+    (folder / CARD).write_text(f"# {folder.parent.name}\n\nRandom weights, for tests.\n", encoding="utf-8")
+    manifest = Manifest(
+        name=folder.parent.name,
+        version=folder.name,
+        sizes={"hidden": _HIDDEN, "embedding": _EMBEDDING},
+        passes=passes,
+        length_buckets=BUCKETS,
+        longest_document=LONGEST,
+        opset=_OPSET,
+        training=Training(data="none", terms="none", recipe="random weights", seed=0, metrics={}),
+        golden=tuple(_golden(folder, passes, text) for text in GOLDEN_TEXTS),
+        golden_tolerance=1e-6,
+        sha256={path.name: file_sha256(path) for path in folder.iterdir()},
+        **described,
+    )
+    (folder / MANIFEST).write_text(manifest.model_dump_json(indent=2) + "\n", encoding="utf-8")
+    return folder
+
+
+def _golden(folder: Path, passes: tuple[PassSpec, ...], text: str) -> GoldenDocument:
+    steps = read_whole(folder, passes, np.array(tokenizer().encode(text).ids, np.int64))
+    skipped = tuple(bool(value) for value in steps["skipped"]) if "skipped" in steps else None
+    answer = tuple(float(value) for value in steps["probabilities"][-1])
+    return GoldenDocument(text=text, probabilities=answer, skipped=skipped)
+
+
+def read_whole(folder: Path, passes: tuple[PassSpec, ...], token_ids: NDArray[np.int64]) -> dict[str, Array]:
+    """Read a document in one segment as long as itself: the plain reading that every other one must equal."""
+    written: dict[str, Array] = {}
+    for reading in passes:
+        session = ort.InferenceSession(str(folder / reading.graph), providers=["CPUExecutionProvider"])
+        feed: dict[str, Array] = {
+            "token_ids": np.stack([token_ids, token_ids]),
+            "lengths": np.full(2, len(token_ids), np.int64),
+        }
+        feed |= {name: np.stack([written[name]] * 2) for name in reading.reads}
+        feed |= {spec.name: np.zeros((2, *spec.shape), spec.dtype) for spec in reading.states}
+        names = [step.name for step in reading.steps]
+        written |= {name: array[0] for name, array in zip(names, session.run(names, feed), strict=True)}
+    return written
+
+
+def rewrite_manifest(folder: Path, **changes: object) -> None:
+    """Change fields of a written manifest and bring its hashes up to date, as a wrong exporter would."""
+    manifest = Manifest.model_validate_json((folder / MANIFEST).read_bytes())
+    hashes = {name: file_sha256(folder / name) for name in manifest.sha256}
+    changed = manifest.model_dump(mode="json") | {"sha256": hashes} | changes
+    (folder / MANIFEST).write_text(Manifest.model_validate(changed).model_dump_json(), encoding="utf-8")
+
+
+def write_all(root: Path) -> Path:
+    """Write both bundles below ``root`` and return it."""
+    write_reviews(root)
+    write_topics(root)
+    return root
