@@ -1,0 +1,94 @@
+/** The answer and what it cost: classes with their probabilities, and the facts beside them. */
+
+import { count, element, milliseconds, percent, signed, swatch } from "./dom.js";
+import { classColour, leading, wordAt } from "./reading.js";
+
+/** Fill the answer card. */
+export function showAnswer(reading, answer, model) {
+  document.getElementById("answer-model").textContent = model;
+  document.getElementById("answer-label").textContent = answer.label;
+  const bars = reading.labels.map((label, index) => makeBar(reading, label, index, answer.probs[index]));
+  bars[leading(answer.probs)].classList.add("winner");
+  document.getElementById("classes").replaceChildren(...bars);
+}
+
+function makeBar(reading, label, index, probability) {
+  const bar = swatch(classColour(reading, index), "bar");
+  bar.style.setProperty("--share", probability);
+  const track = element("span", "track", bar);
+  return element(
+    "li",
+    "",
+    element("span", "label", label),
+    track,
+    element("span", "number", percent(probability)),
+  );
+}
+
+/** Fill the facts: words, skip rate, memory groups, and the time by stage. */
+export function showFacts(reading, answer, timing) {
+  const facts = [["Words", reading.spans.length.toLocaleString("en")]];
+  if (reading.skipped) facts.push(["Skipped", describeSkips(reading)]);
+  if (answer.groups) facts.push(["Updates by memory group", answer.groups.updates.map(String).join(" · ")]);
+  facts.push(["Time in the service", describeStages(timing)]);
+  facts.push(["Round trip", milliseconds(timing.roundTripMs)]);
+  const rows = facts.map(([name, value]) => element("div", "", element("dt", "", name), element("dd", "", value)));
+  document.getElementById("facts").replaceChildren(...rows);
+}
+
+function describeSkips(reading) {
+  const skipped = reading.skipped.filter(Boolean).length;
+  return `${percent(reading.skipRate)} (${count(skipped, "word")})`;
+}
+
+function describeStages({ stages }) {
+  if (!stages.length) return "not told";
+  const total = stages.reduce((sum, stage) => sum + stage.durationMs, 0);
+  const parts = stages.map(({ name, durationMs }) => `${name} ${durationMs.toFixed(1)}`);
+  const list = element("small", "", parts.join(" · "));
+  return element("span", "", milliseconds(total), " ", list);
+}
+
+/** Show the probabilities after one word. */
+export function showReadout(reading, index) {
+  const head = element("p", "head", "After ", element("strong", "", wordAt(reading, index)));
+  if (reading.skipped?.[index]) head.append(element("span", "badge", "skipped"));
+  const place = `word ${(index + 1).toLocaleString("en")} of ${reading.spans.length.toLocaleString("en")}`;
+  head.append(element("span", "place", place));
+  const shares = element("p", "shares");
+  if (reading.sentiment) shares.append(makeShare("sentiment", signed(reading.sentiment[index])));
+  reading.labels.forEach((label, at) => {
+    const probability = percent(reading.probabilities[index][at]);
+    shares.append(makeShare(swatch(classColour(reading, at)), label, probability));
+  });
+  if (reading.keepProbability) shares.append(makeShare("keep probability", percent(reading.keepProbability[index])));
+  document.getElementById("readout").replaceChildren(head, shares);
+}
+
+function makeShare(...parts) {
+  const value = element("span", "number", parts.pop());
+  return element("span", "share", ...parts, " ", value);
+}
+
+/** Say what the colours mean, and what the values after each word mean for this model. */
+export function showLegend(reading, trace) {
+  const entries = reading.sentiment ? [makeScale(reading)] : makeClassEntries(reading);
+  if (reading.skipped) {
+    entries.push(element("li", "", element("span", "word skipped", "skipped"), " not read into the memory"));
+  }
+  document.getElementById("legend").replaceChildren(...entries);
+  const kind = element("span", "badge", reading.causal ? "Causal" : "Not causal");
+  document.getElementById("caption").replaceChildren(kind, " ", trace.meaning);
+}
+
+function makeScale({ labels, polarity, sentiment }) {
+  const least = polarity ? labels[polarity.indexOf(Math.min(...polarity))] : "−1";
+  const most = polarity ? labels[polarity.indexOf(Math.max(...polarity))] : "+1";
+  return element("li", "scale", least, element("span", "ramp"), most);
+}
+
+function makeClassEntries(reading) {
+  return reading.labels.map((label, index) => {
+    return element("li", "", swatch(classColour(reading, index)), label);
+  });
+}

@@ -1,0 +1,85 @@
+/** The text exactly as it was pasted, every word tinted by what the model held for likely after it. */
+
+import { element, moveByKey } from "./dom.js";
+import { tone } from "./reading.js";
+
+export class DocumentView {
+  /**
+   * @param {HTMLElement} container
+   * @param {(index: number) => void} onSelect called with the word that is pointed at or moved to
+   */
+  constructor(container, onSelect) {
+    this.container = container;
+    this.words = [];
+    this.selected = -1;
+    container.addEventListener("pointerover", (event) => this.#point(event, onSelect));
+    container.addEventListener("focusin", (event) => this.#point(event, onSelect));
+    container.addEventListener("keydown", (event) => this.#move(event, onSelect));
+  }
+
+  /** @param {import("./reading.js").Reading} reading */
+  show(reading) {
+    const fragment = document.createDocumentFragment();
+    let end = 0;
+    this.selected = -1;
+    this.words = reading.spans.map(([start, stop], index) => {
+      const word = makeWord(reading, index);
+      fragment.append(reading.text.slice(end, start), word);
+      end = stop;
+      return word;
+    });
+    fragment.append(reading.text.slice(end));
+    this.container.replaceChildren(fragment);
+    this.container.scrollTop = 0;
+  }
+
+  select(index) {
+    const before = this.words[this.selected];
+    if (before) {
+      before.classList.remove("selected");
+      before.removeAttribute("tabindex");
+      before.removeAttribute("aria-describedby");
+    }
+    const word = this.words[index];
+    word.classList.add("selected");
+    word.tabIndex = 0; // one stop for the whole text; arrow keys move between its words
+    word.setAttribute("aria-describedby", "readout");
+    this.selected = index;
+  }
+
+  /** Scroll the text, never the page, until the selected word is in view. */
+  reveal() {
+    const word = this.words[this.selected].getBoundingClientRect();
+    const view = this.container.getBoundingClientRect();
+    if (word.top < view.top || word.bottom > view.bottom) {
+      this.container.scrollTop += word.top - view.top - view.height / 2;
+    }
+  }
+
+  #point(event, onSelect) {
+    const word = event.target.closest(".word");
+    if (word) onSelect(Number(word.dataset.index));
+  }
+
+  #move(event, onSelect) {
+    const target = moveByKey(event.key, this.selected, this.words.length);
+    if (target === null) return;
+    event.preventDefault();
+    onSelect(target);
+    this.words[target].focus({ preventScroll: true });
+    this.reveal();
+  }
+}
+
+function makeWord(reading, index) {
+  const word = element("span", "word", reading.text.slice(...reading.spans[index]));
+  word.dataset.index = index;
+  if (reading.skipped?.[index]) {
+    word.classList.add("skipped");
+  } else {
+    const { colour, strength } = tone(reading, index);
+    word.style.setProperty("--colour", colour);
+    word.style.setProperty("--strength", strength.toFixed(3));
+  }
+  return word;
+}

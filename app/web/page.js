@@ -1,0 +1,141 @@
+/** The page: what is pasted goes to the service, and its reading is shown. */
+
+import { showAnswer, showFacts, showLegend, showReadout } from "./answer_view.js";
+import { CurveView } from "./curve_view.js";
+import { DocumentView } from "./document_view.js";
+import { count, element } from "./dom.js";
+import { examplesFor } from "./examples.js";
+import { makeReading } from "./reading.js";
+import { Problem, classify, listModels } from "./service.js";
+
+const byId = (id) => document.getElementById(id);
+const documentView = new DocumentView(byId("document"), (index) => select(index));
+const curveView = new CurveView(byId("curve"), (index) => {
+  select(index);
+  documentView.reveal();
+});
+let models = [];
+let reading = null;
+let running = null; // AbortController of the request under way
+
+function select(index) {
+  documentView.select(index);
+  curveView.select(index);
+  showReadout(reading, index);
+}
+
+function chosenModel() {
+  return models.find((model) => model.id === byId("model").value);
+}
+
+async function submit() {
+  const text = byId("text").value;
+  const model = chosenModel();
+  if (!model) return;
+  running?.abort();
+  const request = new AbortController();
+  running = request;
+  setBusy(true);
+  try {
+    const { answer, labels, timing } = await classify(text, model.id, request.signal);
+    if (answer.error) throw new Problem(answer.error.title, answer.error.detail, answer.error);
+    reading = makeReading(text, answer, labels, model);
+    showResult(answer, model, timing);
+  } catch (error) {
+    if (error.name !== "AbortError") showProblem(error);
+  }
+  if (running === request) setBusy(false);
+}
+
+function showResult(answer, model, timing) {
+  byId("problem").hidden = true;
+  byId("welcome").hidden = true;
+  byId("result").hidden = false;
+  showAnswer(reading, answer, model.id);
+  showFacts(reading, answer, timing);
+  showLegend(reading, model.explains.trace);
+  documentView.show(reading);
+  curveView.show(reading);
+  select(reading.spans.length - 1);
+  bringIntoView(byId("result"));
+  byId("status").textContent = `${answer.label}, after ${count(reading.spans.length, "word")}`;
+}
+
+/** Show what went wrong in place of a result: an old result beside a new text would mislead. */
+function showProblem(error) {
+  if (!(error instanceof Problem)) {
+    console.error(error);
+    error = new Problem("The page could not show the answer", error.message);
+  }
+  const parts = [element("h2", "", error.title)];
+  if (error.detail) parts.push(element("p", "", error.detail));
+  if (error.retryAfterSeconds) {
+    parts.push(element("p", "", `Try again in ${count(error.retryAfterSeconds, "second")}.`));
+  }
+  const context = [error.status && `Status ${error.status}`, error.requestId && `request ${error.requestId}`];
+  parts.push(element("p", "note", context.filter(Boolean).join(" · ")));
+  byId("problem").replaceChildren(...parts);
+  byId("problem").hidden = false;
+  byId("welcome").hidden = true;
+  byId("result").hidden = true;
+  byId("status").textContent = "";
+  bringIntoView(byId("problem"));
+}
+
+/** On a narrow screen the result stands below the form, out of sight. */
+function bringIntoView(node) {
+  if (node.getBoundingClientRect().top > window.innerHeight * 0.8) node.scrollIntoView({ block: "start" });
+}
+
+function setBusy(busy) {
+  byId("classify").textContent = busy ? "Reading…" : "Classify";
+  document.querySelector(".output").setAttribute("aria-busy", busy);
+}
+
+async function loadModels() {
+  models = await listModels();
+  const ready = models.filter((model) => model.state === "ready");
+  const options = ready.map((model) => new Option(model.id, model.id, model.default, model.default));
+  byId("model").replaceChildren(...options);
+  byId("model").disabled = byId("classify").disabled = ready.length === 0;
+  showRefused(models.filter((model) => model.state === "refused"));
+  if (ready.length === 0) throw new Problem("No model is ready", "The service refused every model it found.");
+  await changeModel();
+}
+
+function showRefused(refused) {
+  const details = byId("refused");
+  details.hidden = refused.length === 0;
+  details.querySelector("summary").textContent = `${count(refused.length, "model")} refused`;
+  details.querySelector("ul").replaceChildren(...refused.map(({ id, reason }) => element("li", "", `${id}: ${reason}`)));
+}
+
+async function changeModel() {
+  const model = chosenModel();
+  byId("model-note").textContent = `${model.architecture} · ${model.labels.join(", ")}`;
+  byId("examples").hidden = true;
+  const examples = await examplesFor(model);
+  if (model !== chosenModel()) return; // another was chosen while this one's examples came
+  byId("examples").querySelector(".chips").replaceChildren(...examples.map(makeExample));
+  byId("examples").hidden = examples.length === 0;
+}
+
+function makeExample([title, text]) {
+  const chip = element("button", "chip", title);
+  chip.type = "button";
+  chip.addEventListener("click", () => {
+    byId("text").value = text;
+    submit();
+  });
+  return chip;
+}
+
+byId("compose").addEventListener("submit", (event) => {
+  event.preventDefault();
+  submit();
+});
+byId("text").addEventListener("keydown", (event) => {
+  if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) submit();
+});
+byId("model").addEventListener("change", () => changeModel().catch(showProblem));
+loadModels().catch(showProblem);

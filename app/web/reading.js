@@ -1,0 +1,82 @@
+/** One text as it was read: its words, what the model held for likely after each, and their colours. */
+
+const PALETTE_SIZE = 8; // --class-0 … --class-7 in page.css
+
+/**
+ * @typedef {object} Reading
+ * @property {string} text
+ * @property {string[]} labels
+ * @property {number[][]} probabilities one row per word, one column per label
+ * @property {number[] | null} sentiment one value in [-1, 1] per word, or null for models without polarity
+ * @property {number[] | null} polarity one value in [-1, 1] per label
+ * @property {[number, number][]} spans where each word stands in `text`, in UTF-16 units
+ * @property {boolean[] | null} skipped
+ * @property {number[] | null} keepProbability
+ * @property {number | null} skipRate
+ * @property {boolean} causal
+ */
+
+/** @returns {Reading} */
+export function makeReading(text, answer, labels, model) {
+  const { steps, skip_map: skipMap } = answer;
+  return {
+    text,
+    labels,
+    probabilities: steps.probs,
+    sentiment: steps.sentiment ?? null,
+    polarity: model.polarity ?? null,
+    spans: utf16Spans(text, steps.offsets),
+    skipped: skipMap?.skipped ?? null,
+    keepProbability: skipMap?.keep_probability ?? null,
+    skipRate: skipMap?.skip_rate ?? null,
+    causal: steps.causal,
+  };
+}
+
+/**
+ * The service counts characters (code points), JavaScript counts UTF-16 units: they part at the first emoji.
+ *
+ * @param {[number, number][]} offsets in characters, rising
+ */
+export function utf16Spans(text, offsets) {
+  if (!/[\ud800-\udfff]/.test(text)) return offsets;
+  const unitOf = [0];
+  for (const character of text) unitOf.push(unitOf.at(-1) + character.length);
+  return offsets.map(([start, end]) => [unitOf[start], unitOf[end]]);
+}
+
+/** @returns {string} the word as it stands in the text */
+export function wordAt(reading, index) {
+  return reading.text.slice(...reading.spans[index]);
+}
+
+/** @returns {number} the index of the largest value */
+export function leading(values) {
+  return values.reduce((best, value, index) => (value > values[best] ? index : best), 0);
+}
+
+/** @returns {string} the CSS colour of a class: its polarity's side, or its own place in the palette */
+export function classColour(reading, index) {
+  if (reading.polarity) return sideColour(reading.polarity[index]);
+  return index < PALETTE_SIZE ? `var(--class-${index})` : "var(--neutral)";
+}
+
+/**
+ * The colour of a word and its strength in [0, 1]: the sentiment after it, or the leading class and how far
+ * its probability stands above an even guess.
+ */
+export function tone(reading, index) {
+  if (reading.sentiment) {
+    const sentiment = reading.sentiment[index];
+    return { colour: sideColour(sentiment), strength: Math.abs(sentiment) };
+  }
+  const row = reading.probabilities[index];
+  const best = leading(row);
+  const even = 1 / row.length;
+  return { colour: classColour(reading, best), strength: Math.max(0, (row[best] - even) / (1 - even)) };
+}
+
+function sideColour(polarity) {
+  if (polarity > 0) return "var(--positive)";
+  return polarity < 0 ? "var(--negative)" : "var(--neutral)";
+}

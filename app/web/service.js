@@ -1,0 +1,95 @@
+/** The service's REST interface, as the page needs it. */
+
+/** A refusal or failure, ready to be shown. */
+export class Problem extends Error {
+  /**
+   * @param {string} title
+   * @param {string} detail
+   * @param {{status?: number, requestId?: string | null, retryAfterSeconds?: number}} [context]
+   */
+  constructor(title, detail, context = {}) {
+    super(detail);
+    this.title = title;
+    this.detail = detail;
+    this.status = context.status;
+    this.requestId = context.requestId;
+    this.retryAfterSeconds = context.retryAfterSeconds;
+  }
+}
+
+/** @returns {Promise<object[]>} the models that the service knows, refused ones included */
+export async function listModels() {
+  const { body } = await request("/v1/models");
+  return body.data;
+}
+
+/** @returns {Promise<object>} what the service tells about one model: its card and its manifest */
+export async function describeModel(id) {
+  const { body } = await request(`/v1/models/${encodeURIComponent(id)}`);
+  return body;
+}
+
+/**
+ * Classify one text, with its steps.
+ *
+ * @returns {Promise<{answer: object, model: string, labels: string[], timing: Timing}>}
+ * @throws {Problem} the service refused the text, failed, or cannot be reached
+ */
+export async function classify(text, model, signal) {
+  const started = performance.now();
+  const { body, response } = await request("/classify", {
+    method: "POST",
+    headers: { "content-type": "application/json" },
+    body: JSON.stringify({ input: text, model, explain: "steps" }),
+    signal,
+  });
+  const stages = parseServerTiming(response.headers.get("server-timing") ?? "");
+  const timing = { stages, roundTripMs: performance.now() - started };
+  return { answer: body.data[0], model: body.model, labels: body.labels, timing };
+}
+
+/**
+ * @typedef {{stages: {name: string, durationMs: number}[], roundTripMs: number}} Timing
+ * @param {string} header `name;dur=1.5, other;dur=0.2`; entries without a duration are left out
+ */
+export function parseServerTiming(header) {
+  return header.split(",").flatMap((entry) => {
+    const [name, ...parameters] = entry.split(";").map((part) => part.trim());
+    const duration = parameters.find((parameter) => parameter.startsWith("dur="));
+    return duration ? [{ name, durationMs: Number(duration.slice(4)) }] : [];
+  });
+}
+
+async function request(path, options = {}) {
+  const response = await reach(path, options);
+  if (!response.ok) throw await readProblem(response);
+  try {
+    return { body: await response.json(), response };
+  } catch (error) {
+    if (error.name === "AbortError") throw error;
+    throw new Problem("The answer could not be read", "Expected JSON from the service; something else came.");
+  }
+}
+
+async function reach(path, options) {
+  try {
+    return await fetch(path, options);
+  } catch (error) {
+    if (error.name === "AbortError") throw error;
+    throw new Problem("The service cannot be reached", "Check that it is running, then try again.");
+  }
+}
+
+async function readProblem(response) {
+  const problem = await response.json().catch(() => ({}));
+  const retryAfterSeconds = Number(response.headers.get("retry-after"));
+  return new Problem(
+    problem.title ?? `The service answered ${response.status}`,
+    problem.detail ?? "",
+    {
+      status: response.status,
+      requestId: response.headers.get("x-request-id"),
+      retryAfterSeconds: retryAfterSeconds > 0 ? retryAfterSeconds : undefined,
+    },
+  );
+}
