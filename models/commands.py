@@ -3,165 +3,113 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import torch
 from rich.console import Console
-from rich.table import Table
-from tokenizers import Tokenizer
 
-from models.architectures.mtlstm import MTLSTMConfig
-from models.architectures.registry import build, resolve
+from models.architectures.registry import build
 from models.config import RunConfig
-from models.data.documents import BadRows, Documents, encode_rows, load_rows, split_rows
-from models.data.labels import LabelSet, found_labels, given_labels
+from models.data.documents import BadRows, encode_rows, load_rows
+from models.data.labels import given_labels
 from models.data.rows import Columns
-from models.errors import ConfigError
-from models.text.tokenizer import build_tokenizer
-from models.text.vectors import embedding_matrix, read_vectors
+from models.errors import ConfigError, RunError
+from models.preparation import Prepared, prepare
+from models.reports import show_bad_rows, show_prepared, show_report
 from models.training.evaluate import Report, evaluate
 from models.training.progress import ConsoleProgress
-from models.training.run_folder import RunFolder, RunRecord
+from models.training.run_folder import RunFolder
 from models.training.trainer import Trainer
 
 
 @dataclass(frozen=True)
-class TrainOptions:
-    """What decides how a run is done, not what its result is."""
+class RunOptions:
+    """Where and how a command runs; nothing here changes a result on the same device."""
 
-    out: Path
-    root: Path  # relative paths of the configuration start here
+    root: Path = Path()  # relative paths of the configuration start here
     device: str = "auto"
     threads: int | None = None
     skip_bad_rows: bool = False
 
-
-@dataclass(frozen=True)
-class _Splits:
-    labels: LabelSet
-    tokenizer: Tokenizer
-    train: Documents
-    dev: Documents
+    def bad_rows(self) -> BadRows | None:
+        """Takes note of bad rows where they are to be skipped."""
+        return BadRows() if self.skip_bad_rows else None
 
 
-def train(config: RunConfig, options: TrainOptions, console: Console) -> None:
-    """Train a new run.
+def train(config: RunConfig, out: Path, options: RunOptions, console: Console) -> None:
+    """Train a new run in the folder `out`.
 
     Raises:
         ReadtraceTrainingError: bad configuration, data, vectors, or a folder that holds a run already.
     """
-    _use_threads(options.threads)
-    if not config.data.train:
-        raise ConfigError("expected labelled training data: give --train FILE")
-    vectors = [(Path(name).name, read_vectors(options.root / name)) for name in config.vectors.files]
-    words = [
-        word.lower() if config.tokenizer.lowercase else word
-        for _, found in vectors[:1]
-        for word in found.words
-    ]
-    splits = _load_splits(config, options, console, words)
-    vocabulary = sorted(splits.tokenizer.get_vocab(), key=splits.tokenizer.get_vocab().__getitem__)
-    matrix, coverage = embedding_matrix(
-        vocabulary, vectors, config.model.embedding_size, config.training.seed
-    )
-    for line in coverage:
-        console.print(str(line), highlight=False)
-    mean_length = float(splits.train.lengths.mean())
-    config = config.model_copy(update={"model": resolve(config.model, mean_length)})
-    record = RunRecord(
-        config=config,
-        labels=splits.labels.names,
-        embedding_shape=(matrix.shape[0], matrix.shape[1]),
-        train_documents=len(splits.train),
-        dev_documents=len(splits.dev),
-        mean_length=mean_length,
-        coverage=tuple(str(line) for line in coverage),
-    )
-    _describe(record, splits.train, console)
-    torch.manual_seed(config.training.seed)
-    model = build(config.model, torch.from_numpy(matrix), len(splits.labels.names))
-    folder = RunFolder(options.out)
-    folder.create(record, splits.tokenizer)
+    folder = RunFolder(out)
+    folder.require_free()
+    bad = options.bad_rows()
+    prepared = prepare(config, options.root, bad, console)
+    show_bad_rows(bad, console)
+    show_prepared(prepared, console)
     with ConsoleProgress(console) as progress:
-        trainer = Trainer(
-            model.to(choose_device(options.device)),
-            config.training,
-            splits.train,
-            splits.dev,
-            folder,
-            progress,
-        )
+        trainer = _trainer(prepared, folder, options, progress)
+        folder.create(prepared.record, prepared.tokenizer)
         _finish(trainer, console)
 
 
-def resume(options: TrainOptions, console: Console) -> None:
+def resume(out: Path, options: RunOptions, console: Console) -> None:
     """Go on with a run that was stopped; its configuration and tokenizer are those of its folder.
 
     Raises:
         ReadtraceTrainingError: no run in the folder, or its data has changed or gone.
     """
-    _use_threads(options.threads)
-    folder = RunFolder(options.out)
+    folder = RunFolder(out)
     record = folder.record()
-    splits = _load_splits(record.config, options, console, [], folder.tokenizer())
-    if len(splits.train) != record.train_documents or len(splits.dev) != record.dev_documents:
-        raise ConfigError(
-            f"the data has changed: the run began with {record.train_documents:,} training and "
-            f"{record.dev_documents:,} dev documents, found {len(splits.train):,} and {len(splits.dev):,}"
+    prepared = prepare(record.config, options.root, options.bad_rows(), console, folder.tokenizer())
+    if prepared.record != record:
+        raise RunError(
+            f"{out}: the data has changed since the run began, with {record.train_documents:,} training and "
+            f"{record.dev_documents:,} dev documents of {record.mean_length:.2f} tokens; found "
+            f"{len(prepared.train):,} and {len(prepared.dev):,} of {prepared.record.mean_length:.2f}"
         )
-    config = record.config
-    files = [(Path(name).name, read_vectors(options.root / name)) for name in config.vectors.files]
-    vocabulary = sorted(splits.tokenizer.get_vocab(), key=splits.tokenizer.get_vocab().__getitem__)
-    matrix, _ = embedding_matrix(vocabulary, files, config.model.embedding_size, config.training.seed)
-    torch.manual_seed(config.training.seed)
-    model = build(config.model, torch.from_numpy(matrix), len(record.labels))
     with ConsoleProgress(console) as progress:
-        trainer = Trainer(
-            model.to(choose_device(options.device)),
-            config.training,
-            splits.train,
-            splits.dev,
-            folder,
-            progress,
-        )
+        trainer = _trainer(prepared, folder, options, progress)
         trainer.resume()
         _finish(trainer, console)
 
 
 def evaluate_file(
-    run: Path,
-    data: Path,
-    columns: Columns | None,
-    name: str | None,
-    device: str,
-    skip_bad_rows: bool,
-    console: Console,
+    run: Path, data: Path, columns: Columns | None, name: str | None, options: RunOptions, console: Console
 ) -> Report:
     """Measure a run's best weights on a labelled file, show the measures and keep them in the run folder.
+
+    Args:
+        run: the run folder.
+        data: the labelled file; its labels are class names or their positions.
+        columns: None for those of the training file.
+        name: the split's name in the report, `test` for instance; None for the file's name.
+        options: device, threads, bad rows.
+        console: where the measures are shown.
 
     Raises:
         ReadtraceTrainingError: no run, or a file that cannot be used.
     """
     folder = RunFolder(run)
     record = folder.record()
-    chosen = columns or Columns(record.config.data.text_column, record.config.data.label_column)
-    bad = BadRows() if skip_bad_rows else None
-    rows = load_rows([data], chosen, bad)
+    _use_threads(options.threads)
+    bad = options.bad_rows()
+    trained_on = record.config.data
+    rows = load_rows([data], columns or Columns(trained_on.text_column, trained_on.label_column), bad)
     documents = encode_rows(rows, given_labels(record.labels, {}), folder.tokenizer(), bad)
-    where = choose_device(device)
-    report = evaluate(folder.model(where), documents, where)
-    _report_bad(bad, console)
-    _show_report(report, record.labels, console)
-    folder.write_evaluation(
-        name or data.name.split(".")[0], json.dumps({"file": data.name, **report.as_dict()}, indent=2)
-    )
+    show_bad_rows(bad, console)
+    device = choose_device(options.device)
+    report = evaluate(folder.model(device), documents, device)
+    show_report(report, record.labels, console)
+    split = name or data.name.split(".")[0]
+    folder.write_evaluation(split, json.dumps({"file": data.name, **report.as_dict()}, indent=2))
     return report
 
 
 def choose_device(name: str) -> torch.device:
-    """The device to train on; `auto` takes a CUDA card where there is one.
+    """The device to compute on; `auto` takes a CUDA card where there is one.
 
     Raises:
         ConfigError: CUDA is asked for and there is none, or the name is none of auto, cpu, cuda.
@@ -173,93 +121,24 @@ def choose_device(name: str) -> torch.device:
     return torch.device("cuda" if name != "cpu" and torch.cuda.is_available() else "cpu")
 
 
-def _load_splits(
-    config: RunConfig,
-    options: TrainOptions,
-    console: Console,
-    vector_words: Sequence[str],
-    tokenizer: Tokenizer | None = None,
-) -> _Splits:
-    data = config.data
-    columns = Columns(data.text_column, data.label_column)
-    bad = BadRows() if options.skip_bad_rows else None
-    with console.status("reading the labelled files"):
-        train_rows = load_rows([options.root / name for name in data.train], columns, bad)
-        if data.dev:
-            dev_rows = load_rows([options.root / name for name in data.dev], columns, bad)
-        else:
-            train_rows, dev_rows = split_rows(train_rows, data.dev_fraction, config.training.seed)
-    mapping = {label: name or None for label, name in data.label_map.items()}
-    if data.labels:
-        labels = given_labels(data.labels, mapping)
-    else:
-        labels = found_labels((row.label for _, row in train_rows), train_rows[0][0])
-    if data.polarity and len(data.polarity) != len(labels.names):
-        raise ConfigError(
-            f"polarity needs a value for each of {list(labels.names)}, found {list(data.polarity)}"
-        )
-    with console.status("building the vocabulary and encoding"):
-        if tokenizer is None:
-            tokenizer = build_tokenizer((row.text for _, row in train_rows), config.tokenizer, vector_words)
-        train = encode_rows(train_rows, labels, tokenizer, bad)
-        dev_labels = LabelSet(labels.names, {}) if data.dev else labels
-        dev = encode_rows(dev_rows, dev_labels, tokenizer, bad)
-    _report_bad(bad, console)
-    return _Splits(labels, tokenizer, train, dev)
-
-
-def _describe(record: RunRecord, train: Documents, console: Console) -> None:
-    console.print(
-        f"{record.train_documents:,} training and {record.dev_documents:,} dev documents, "
-        f"{len(record.labels)} classes, {record.mean_length:.0f} tokens on average, "
-        f"{record.embedding_shape[0]:,} words known",
-        highlight=False,
-    )
-    model = record.config.model
-    if isinstance(model, MTLSTMConfig) and isinstance(model.groups, int):
-        slowest = 2 ** (model.groups - 1)
-        if slowest > train.lengths.max():
-            console.print(
-                f"warning: the slowest of {model.groups} groups runs every {slowest} words, but the longest document "
-                f"has {train.lengths.max()}; equation 16 suggests fewer groups",
-                style="yellow",
-            )
+def _trainer(
+    prepared: Prepared, folder: RunFolder, options: RunOptions, progress: ConsoleProgress
+) -> Trainer:
+    _use_threads(options.threads)
+    config = prepared.record.config
+    torch.manual_seed(config.training.seed)
+    model = build(config.model, torch.from_numpy(prepared.embedding), len(prepared.record.labels))
+    device = choose_device(options.device)
+    return Trainer(model.to(device), config.training, prepared.train, prepared.dev, folder, progress)
 
 
 def _finish(trainer: Trainer, console: Console) -> None:
     position = trainer.train()
     console.print(
-        f"best dev accuracy {position.best_accuracy:.4f} after epoch {position.best_epoch:g}; run kept in "
-        f"{trainer.folder.path}",
+        f"best dev accuracy {position.best_accuracy:.4f} after epoch {position.best_epoch:g}; "
+        f"the run is in {trainer.folder.path}",
         highlight=False,
     )
-
-
-def _report_bad(bad: BadRows | None, console: Console) -> None:
-    if bad is not None and bad.count:
-        console.print(f"left out {bad.count:,} bad rows, among them:", style="yellow")
-        for message in bad.messages:
-            console.print(f"  {message}", highlight=False, markup=False)
-
-
-def _show_report(report: Report, labels: Sequence[str], console: Console) -> None:
-    summary = Table(show_header=False)
-    for name, value in report.as_dict().items():
-        if isinstance(value, float | int):
-            summary.add_row(
-                name.replace("_", " "), f"{value:,}" if isinstance(value, int) else f"{value:.4f}"
-            )
-    console.print(summary)
-    confusion = Table("true \\ predicted", *labels, title="confusion")
-    for label, counts in zip(labels, report.confusion, strict=True):
-        confusion.add_row(label, *(f"{count:,}" for count in counts))
-    console.print(confusion)
-    deciles = Table("tokens", "documents", "accuracy", title="accuracy by length")
-    for part in report.accuracy_by_length:
-        deciles.add_row(
-            f"{part['shortest']}-{part['longest']}", f"{part['documents']}", f"{part['accuracy']:.4f}"
-        )
-    console.print(deciles)
 
 
 def _use_threads(threads: int | None) -> None:

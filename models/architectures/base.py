@@ -69,9 +69,10 @@ class Architecture(nn.Module, ABC):
 
     def __init__(self, embedding: Tensor, classes: int, readout_size: int, config: ModelConfig) -> None:
         super().__init__()
-        self.embedding = nn.Embedding.from_pretrained(
-            embedding.clone(), freeze=not config.tune_embedding, padding_idx=PADDING_ID
+        self.embedding = nn.Embedding(
+            embedding.shape[0], embedding.shape[1], PADDING_ID, _weight=embedding.clone()
         )
+        self.embedding.weight.requires_grad_(config.tune_embedding)
         self.dropout = nn.Dropout(config.dropout)
         self.classifier = nn.Linear(readout_size, classes)
 

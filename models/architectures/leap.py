@@ -8,8 +8,8 @@ f_follow(t) = [LSTM_r(t+1); CNN_3(t+1); CNN_4(t+1); CNN_5(t+1)] (h_end where t i
     loss = cross-entropy + λ (r_target - r)²                                                 (6)
 
 r is the skipped share of the batch's real words. In training both outcomes are blended with a Gumbel-softmax
-sample of π at a low temperature (7)-(10); served, the larger of the two decides and a tie keeps. LSTM_r reads the
-text backwards; CNN_w(t) covers x_t … x_{t+w-1}, zeros past the end.
+sample of π at a low temperature (7)-(10); served, the larger of the two decides and a tie keeps. LSTM_r reads
+the text backwards; CNN_w(t) covers x_t … x_{t+w-1}, zeros past the end.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class LeapLSTM(Architecture):
         super().__init__(embedding, classes, config.hidden, config)
         width = embedding.shape[1]
         self.config = config
-        self.cell = nn.LSTM(width, config.hidden, batch_first=True)
+        self.cell = ReadingCell(width, config.hidden)
         self.look_ahead = LookAhead(width, config)
         self.decide_word = nn.Linear(width, config.decision_hidden)  # W_1's columns for x_t, and b_1
         self.decide_state = nn.Linear(config.hidden, config.decision_hidden, bias=False)
@@ -75,13 +75,13 @@ class LeapLSTM(Architecture):
         features = self.decide_word(x) + self.decide_ahead(
             self.look_ahead(x, lengths)
         )  # (batch, time, decision)
-        projected = functional.linear(x, self.cell.weight_ih_l0, self.cell.bias_ih_l0 + self.cell.bias_hh_l0)
+        projected = self.cell.project(x)  # (batch, time, 4 hidden)
         h = c = x.new_zeros(len(x), self.config.hidden)
         states, skips, keeps = [], [], []
         for features_t, projected_t in zip(features.unbind(1), projected.unbind(1), strict=True):
             logits = self.decide(functional.relu(features_t + self.decide_state(h)))  # (batch, 2)
             skip = self._skip_share(logits)  # (batch, 1)
-            h_new, c_new = self._step(projected_t, h, c)
+            h_new, c_new = self.cell.step(projected_t, h, c)
             h, c = torch.lerp(h_new, h, skip), torch.lerp(c_new, c, skip)
             states.append(h)
             skips.append(skip.squeeze(1))
@@ -93,8 +93,18 @@ class LeapLSTM(Architecture):
             return functional.gumbel_softmax(logits, tau=self.config.temperature)[:, SKIP:]
         return (logits[:, SKIP:] > logits[:, KEEP:SKIP]).to(logits.dtype)
 
-    def _step(self, projected: Tensor, h: Tensor, c: Tensor) -> tuple[Tensor, Tensor]:
-        i, f, g, o = (projected + functional.linear(h, self.cell.weight_hh_l0)).chunk(4, dim=-1)
+
+class ReadingCell(nn.Module):
+    """An LSTM cell with its input product taken for all words at once; gates packed i, f, g, o."""
+
+    def __init__(self, input_size: int, hidden: int) -> None:
+        super().__init__()
+        self.project = nn.Linear(input_size, 4 * hidden)
+        self.recurrent = nn.Linear(hidden, 4 * hidden, bias=False)
+
+    def step(self, projected: Tensor, h: Tensor, c: Tensor) -> tuple[Tensor, Tensor]:
+        """One word: `(batch, 4 hidden)`, and h, c `(batch, hidden)` -> the next h, c."""
+        i, f, g, o = (projected + self.recurrent(h)).chunk(4, dim=-1)
         c = torch.sigmoid(f) * c + torch.sigmoid(i) * torch.tanh(g)
         return torch.sigmoid(o) * torch.tanh(c), c
 
@@ -105,6 +115,7 @@ class LookAhead(nn.Module):
     def __init__(self, input_size: int, config: LeapLSTMConfig) -> None:
         super().__init__()
         self.reverse = nn.LSTM(input_size, config.reverse_hidden, batch_first=True)
+        self.widths = config.filter_widths
         self.filters = nn.ModuleList(nn.Conv1d(input_size, config.filters, w) for w in config.filter_widths)
         self.size = config.reverse_hidden + config.filters * len(config.filter_widths)
         self.h_end = nn.Parameter(torch.zeros(self.size))
@@ -113,11 +124,10 @@ class LookAhead(nn.Module):
         """Features of the following text: `(batch, time, embedding)` -> `(batch, time, size)`."""
         x = x * _real_words(x[..., 0], lengths).unsqueeze(-1)
         backwards = _reverse(self.reverse(_reverse(x, lengths))[0], lengths)  # (batch, time, reverse)
+        channels = x.transpose(1, 2)  # (batch, embedding, time)
         windows = [
-            functional.relu(conv(functional.pad(x.transpose(1, 2), (0, conv.kernel_size[0] - 1)))).transpose(
-                1, 2
-            )
-            for conv in self.filters
+            functional.relu(conv(functional.pad(channels, (0, width - 1)))).transpose(1, 2)
+            for conv, width in zip(self.filters, self.widths, strict=True)
         ]  # each (batch, time, filters)
         at_word = torch.cat([backwards, *windows], dim=-1)
         ahead = functional.pad(at_word[:, 1:], (0, 0, 0, 1))  # word t gets the features of t + 1

@@ -12,8 +12,8 @@ import json
 import zlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from io import BufferedIOBase
 from pathlib import Path
-from typing import IO
 
 from models.errors import DataError
 
@@ -83,11 +83,11 @@ def _records(path: Path, columns: Columns, bad: OnBad) -> Iterator[tuple[int, Re
     raise DataError(path, None, f"expected a file ending in one of {', '.join(SUFFIXES)}")
 
 
-def _open(path: Path) -> IO[bytes]:
+def _open(path: Path) -> BufferedIOBase:
     return gzip.open(path, "rb") if path.name.endswith(".gz") else path.open("rb")
 
 
-def _decoded_lines(path: Path, file: IO[bytes], bad: OnBad) -> Iterator[tuple[int, str]]:
+def _decoded_lines(path: Path, file: BufferedIOBase, bad: OnBad) -> Iterator[tuple[int, str]]:
     for line, raw in enumerate(file, start=1):
         try:
             yield line, raw.decode("utf-8-sig" if line == 1 else "utf-8")

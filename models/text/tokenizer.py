@@ -62,11 +62,17 @@ def build_tokenizer(
         show_progress=False,
     )
     tokenizer.train_from_iterator(texts, trainer)
-    words = sorted(tokenizer.get_vocab(), key=tokenizer.token_to_id)
+    words = vocabulary(tokenizer)
     if config.words_from_vectors:
         words += list(_first_unknown(vector_words, set(words), config.vocabulary_size - len(words)))
     tokenizer.model = WordLevel({word: index for index, word in enumerate(words)}, unk_token=UNKNOWN)
     return tokenizer
+
+
+def vocabulary(tokenizer: Tokenizer) -> list[str]:
+    """The words in id order."""
+    ids = tokenizer.get_vocab()
+    return sorted(ids, key=ids.__getitem__)
 
 
 def _first_unknown(candidates: Iterable[str], known: set[str], room: int) -> Iterator[str]:

@@ -80,8 +80,8 @@ class ConsoleProgress:
         self._best = f" dev {numbers['dev_accuracy']:.4f}"
         skipped = f"  skip rate {numbers['dev_skip_rate']:.3f}" if "dev_skip_rate" in numbers else ""
         mark = "  (best so far)" if line["best"] else ""
+        losses = f"train loss {numbers['train_loss']:.4f}  dev loss {numbers['dev_loss']:.4f}"
+        accuracy = f"dev accuracy {numbers['dev_accuracy']:.4f}"
         self.console.print(
-            f"epoch {numbers['epoch']:g}  train loss {numbers['train_loss']:.4f}  dev loss {numbers['dev_loss']:.4f}"
-            f"  dev accuracy {numbers['dev_accuracy']:.4f}{skipped}{mark}",
-            highlight=False,
+            f"epoch {numbers['epoch']:g}  {losses}  {accuracy}{skipped}{mark}", highlight=False
         )

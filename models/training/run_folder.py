@@ -1,4 +1,4 @@
-"""The run folder: configuration, tokenizer, weights, metrics, checkpoint; each file written whole or not at all.
+"""The run folder; each of its files is written whole or not at all.
 
 config.json         the full configuration, labels and mean length resolved (`RunRecord`)
 tokenizer.json      the tokenizer
@@ -51,14 +51,22 @@ class RunFolder:
     def __init__(self, path: Path) -> None:
         self.path = path
 
+    def require_free(self) -> None:
+        """Make sure that no run is here yet.
+
+        Raises:
+            RunError: the folder holds a run already.
+        """
+        if (self.path / CONFIG).exists():
+            raise RunError(f"{self.path} holds a run already: go on with --resume, or choose another --out")
+
     def create(self, record: RunRecord, tokenizer: Tokenizer) -> None:
         """Start a new run.
 
         Raises:
             RunError: the folder holds a run already, or cannot be written.
         """
-        if (self.path / CONFIG).exists():
-            raise RunError(f"{self.path} holds a run already: go on with --resume, or choose another --out")
+        self.require_free()
         try:
             self.path.mkdir(parents=True, exist_ok=True)
         except OSError as error:

@@ -1,4 +1,4 @@
-"""The training loop. It knows no architecture, and continues a killed run to the result of an unbroken one.
+"""The training loop: it knows no architecture, and takes a killed run to an unbroken run's result.
 
 A checkpoint holds weights, averages, optimizer, random state and the position within the epoch; batches follow
 from seed and epoch alone. So every step after a resume is the step that would have come.
@@ -7,6 +7,7 @@ from seed and epoch alone. So every step after a resume is the step that would h
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import torch
@@ -68,7 +69,7 @@ class Trainer:
         self.device = next(model.parameters()).device
         self.optimizer = _optimizer(model, config)
         self.average = (
-            AveragedModel(model, multi_avg_fn=get_ema_multi_avg_fn(config.average_decay))
+            AveragedModel(model, multi_avg_fn=_moving_average(config.average_decay))
             if config.average_decay
             else None
         )
@@ -108,10 +109,9 @@ class Trainer:
         batches = shuffled_batches(
             self.train_documents.lengths, config.batch_size, config.seed, position.epoch
         )
-        evaluations = {
-            round(len(batches) * (n + 1) / config.evaluations_per_epoch)
-            for n in range(config.evaluations_per_epoch)
-        }
+        evaluations = set(
+            torch.linspace(0, len(batches), config.evaluations_per_epoch + 1).round().int().tolist()
+        )
         saved = time.monotonic()
         self.progress.start_epoch(position.epoch, config.epochs, len(batches), position.batch)
         for rows in batches[position.batch :]:
@@ -208,6 +208,11 @@ class Trainer:
         if self.device.type == "cuda":
             state["random_cuda"] = torch.cuda.get_rng_state(self.device)
         self.folder.save_checkpoint(state)
+
+
+def _moving_average(decay: float) -> Callable[..., None]:
+    average: Callable[..., None] = get_ema_multi_avg_fn(decay)  # type: ignore[no-untyped-call]
+    return average
 
 
 def _optimizer(model: Architecture, config: TrainingConfig) -> torch.optim.Optimizer:

@@ -1,0 +1,133 @@
+"""The commands that need the `train` extra: train, evaluate, export. PyTorch is imported when one is called."""
+
+from __future__ import annotations
+
+import importlib.util
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+_NEEDED = ("torch", "onnx", "sklearn", "safetensors")
+
+Root = Annotated[Path, typer.Option("--root", help="Folder at which the recipe's relative paths start.")]
+Device = Annotated[str, typer.Option(help="auto, cpu or cuda.")]
+Threads = Annotated[int | None, typer.Option(min=1, help="CPU threads; all by default.")]
+SkipBadRows = Annotated[bool, typer.Option("--skip-bad-rows", help="Leave bad rows out, and count them.")]
+TextColumn = Annotated[str | None, typer.Option(help="Column that holds the text.")]
+LabelColumn = Annotated[str | None, typer.Option(help="Column that holds the label.")]
+
+
+def register(cli: typer.Typer) -> None:
+    """Add the training commands to the command line."""
+    for command in (train, evaluate, export):
+        cli.command()(command)
+
+
+def train(
+    out: Annotated[Path, typer.Option(help="Run folder to write.")],
+    train: Annotated[
+        list[Path] | None, typer.Option(help="Labelled file: JSON Lines, CSV, TSV, Parquet.")
+    ] = None,
+    dev: Annotated[
+        list[Path] | None, typer.Option(help="Labelled dev file; else a share of --train.")
+    ] = None,
+    recipe: Annotated[str | None, typer.Option(help="A recipe that ships, or a TOML file.")] = None,
+    architecture: Annotated[str | None, typer.Option(help="lstm, mtlstm or leap_lstm.")] = None,
+    labels: Annotated[str | None, typer.Option(help="Class names in order, with commas; else found.")] = None,
+    polarity: Annotated[str | None, typer.Option(help="Sentiment per class, -1 to 1, with commas.")] = None,
+    vectors: Annotated[
+        list[Path] | None, typer.Option(help="Word vectors: text, .npz, .safetensors.")
+    ] = None,
+    text_column: TextColumn = None,
+    label_column: LabelColumn = None,
+    epochs: Annotated[int | None, typer.Option(min=1)] = None,
+    seed: Annotated[int | None, typer.Option()] = None,
+    settings: Annotated[
+        list[str] | None, typer.Option("--set", help="Any setting: training.batch_size=64")
+    ] = None,
+    root: Root = Path(),
+    device: Device = "auto",
+    threads: Threads = None,
+    skip_bad_rows: SkipBadRows = False,
+    resume: Annotated[bool, typer.Option("--resume", help="Go on with the run in --out.")] = False,
+) -> None:
+    """Train a classifier on labelled documents."""
+    _require_train_extra()
+    from models import commands
+    from models.config import load_config
+
+    options = commands.RunOptions(root, device, threads, skip_bad_rows)
+    console = Console()
+    if resume:
+        commands.resume(out, options, console)
+        return
+    overrides: dict[str, object] = {
+        "data.train": _absolute(train),
+        "data.dev": _absolute(dev),
+        "data.labels": labels.split(",") if labels else None,
+        "data.polarity": polarity.split(",") if polarity else None,
+        "data.text_column": text_column,
+        "data.label_column": label_column,
+        "vectors.files": _absolute(vectors),
+        "model.architecture": architecture,
+        "training.epochs": epochs,
+        "training.seed": seed,
+    }
+    commands.train(load_config(recipe, overrides, settings or []), out, options, console)
+
+
+def evaluate(
+    run: Annotated[Path, typer.Argument(help="Run folder written by `readtrace train`.")],
+    data: Annotated[Path, typer.Argument(help="Labelled file.")],
+    name: Annotated[
+        str | None, typer.Option(help="The split's name in card and report, such as test.")
+    ] = None,
+    text_column: TextColumn = None,
+    label_column: LabelColumn = None,
+    device: Device = "auto",
+    threads: Threads = None,
+    skip_bad_rows: SkipBadRows = False,
+) -> None:
+    """Measure a trained run on a labelled file."""
+    _require_train_extra()
+    from models import commands
+    from models.data.rows import Columns
+
+    columns = Columns(text_column or "text", label_column or "label") if text_column or label_column else None
+    options = commands.RunOptions(device=device, threads=threads, skip_bad_rows=skip_bad_rows)
+    commands.evaluate_file(run, data, columns, name, options, Console())
+
+
+def export(
+    run: Annotated[Path, typer.Argument(help="Run folder written by `readtrace train`.")],
+    name: Annotated[str, typer.Option(help="The model's name in requests.")],
+    bundles: Annotated[Path, typer.Option(help="Folder that takes NAME/VERSION/.")] = Path("bundles"),
+    version: Annotated[str, typer.Option(help="Numbers with dots.")] = "1",
+    storage: Annotated[str, typer.Option(help="Word vectors kept as float32, float16 or int8.")] = "int8",
+    documents: Annotated[
+        Path | None, typer.Option(help="Real texts for the proof; else the dev split.")
+    ] = None,
+    compare: Annotated[
+        Path | None, typer.Option(help="JSON of other models' measures, for the card.")
+    ] = None,
+    root: Root = Path(),
+) -> None:
+    """Export a trained run to an ONNX bundle, with proof that both give the same answers."""
+    _require_train_extra()
+    from export.command import ExportOptions, export_run
+
+    export_run(run, ExportOptions(name, version, bundles, storage, documents, compare, root), Console())
+
+
+def _absolute(paths: list[Path] | None) -> list[str] | None:
+    """Files named on the command line are relative to the current folder, not to --root."""
+    return [str(path.absolute()) for path in paths] if paths else None
+
+
+def _require_train_extra() -> None:
+    missing = [module for module in _NEEDED if importlib.util.find_spec(module) is None]
+    if missing:
+        typer.echo(f"this command needs {', '.join(missing)}: pip install 'readtrace[cpu,train]'", err=True)
+        raise typer.Exit(2)

@@ -1,0 +1,109 @@
+"""From a configuration to what the trainer takes: labels, tokenizer, encoded documents, initial word vectors."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+from rich.console import Console
+from tokenizers import Tokenizer
+
+from models.architectures.registry import resolve
+from models.config import DataConfig, RunConfig
+from models.data.documents import BadRows, Documents, encode_rows, load_rows, split_rows
+from models.data.labels import LabelSet, found_labels, given_labels
+from models.data.rows import Columns, Row
+from models.errors import ConfigError
+from models.text.tokenizer import build_tokenizer, vocabulary
+from models.text.vectors import WordVectors, embedding_matrix, read_vectors
+from models.training.run_folder import RunRecord
+
+_Rows = list[tuple[Path, Row]]
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """All that a run trains with; `embedding` is float32 `(vocabulary, embedding)`."""
+
+    record: RunRecord
+    tokenizer: Tokenizer
+    train: Documents
+    dev: Documents
+    embedding: NDArray[np.float32]
+
+
+def prepare(
+    config: RunConfig, root: Path, bad: BadRows | None, console: Console, tokenizer: Tokenizer | None = None
+) -> Prepared:
+    """Read the labelled files and word vectors of a configuration.
+
+    Args:
+        config: the run's configuration.
+        root: where its relative paths start.
+        bad: takes note of bad rows, which are then left out; None: the first one raises.
+        console: where coverage is told.
+        tokenizer: that of a run which is resumed; None: one is built from the training text.
+
+    Raises:
+        ReadtraceTrainingError: data, vectors or options that cannot be used.
+    """
+    with console.status("reading the labelled files and word vectors"):
+        vectors = [(Path(name).name, read_vectors(root / name)) for name in config.vectors.files]
+        train_rows, dev_rows = _read_splits(config, root, bad)
+        labels = _labels(config.data, train_rows)
+    with console.status("building the vocabulary and encoding the documents"):
+        if tokenizer is None:
+            words = _vector_words(vectors, config.tokenizer.lowercase)
+            tokenizer = build_tokenizer((row.text for _, row in train_rows), config.tokenizer, words)
+        train = encode_rows(train_rows, labels, tokenizer, bad)
+        # label_map says what the training file's labels mean; a dev file of its own speaks in class names
+        dev_labels = LabelSet(labels.names, {}) if config.data.dev else labels
+        dev = encode_rows(dev_rows, dev_labels, tokenizer, bad)
+    embedding, coverage = embedding_matrix(
+        vocabulary(tokenizer), vectors, config.model.embedding_size, config.training.seed
+    )
+    mean_length = float(train.lengths.mean())
+    record = RunRecord(
+        config=config.model_copy(update={"model": resolve(config.model, mean_length)}),
+        labels=labels.names,
+        embedding_shape=(embedding.shape[0], embedding.shape[1]),
+        train_documents=len(train),
+        dev_documents=len(dev),
+        mean_length=mean_length,
+        coverage=tuple(str(line) for line in coverage),
+    )
+    return Prepared(record, tokenizer, train, dev, embedding)
+
+
+def _read_splits(config: RunConfig, root: Path, bad: BadRows | None) -> tuple[_Rows, _Rows]:
+    data = config.data
+    if not data.train:
+        raise ConfigError("expected labelled training data: give --train FILE")
+    columns = Columns(data.text_column, data.label_column)
+    train = load_rows([root / name for name in data.train], columns, bad)
+    if data.dev:
+        return train, load_rows([root / name for name in data.dev], columns, bad)
+    return split_rows(train, data.dev_fraction, config.training.seed)
+
+
+def _labels(data: DataConfig, rows: _Rows) -> LabelSet:
+    mapping = {label: name or None for label, name in data.label_map.items()}
+    if data.labels:
+        labels = given_labels(data.labels, mapping)
+    elif mapping:
+        raise ConfigError("label_map needs the class names: set data.labels")
+    else:
+        labels = found_labels((row.label for _, row in rows), rows[0][0])
+    if data.polarity and len(data.polarity) != len(labels.names):
+        raise ConfigError(
+            f"polarity needs a value for each of {list(labels.names)}, found {list(data.polarity)}"
+        )
+    return labels
+
+
+def _vector_words(vectors: Sequence[tuple[str, WordVectors]], lowercase: bool) -> list[str]:
+    """The words of the first file; further files only add to the vectors of words already known."""
+    return [word.lower() if lowercase else word for _, found in vectors[:1] for word in found.words]

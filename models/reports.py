@@ -1,0 +1,66 @@
+"""What `readtrace train` and `evaluate` print about data, runs and measures."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from rich.console import Console
+from rich.table import Table
+
+from models.architectures.mtlstm import MTLSTMConfig
+from models.data.documents import BadRows
+from models.preparation import Prepared
+from models.training.evaluate import Report
+
+
+def show_prepared(prepared: Prepared, console: Console) -> None:
+    """The data's size, the vectors' coverage, and groups that would never run."""
+    record = prepared.record
+    for line in record.coverage:
+        console.print(line, highlight=False)
+    console.print(
+        f"{record.train_documents:,} training and {record.dev_documents:,} dev documents, "
+        f"{len(record.labels)} classes, {record.mean_length:.0f} tokens on average, "
+        f"{record.embedding_shape[0]:,} words known",
+        highlight=False,
+    )
+    model = record.config.model
+    longest = int(prepared.train.lengths.max())
+    if (
+        isinstance(model, MTLSTMConfig)
+        and isinstance(model.groups, int)
+        and 2 ** (model.groups - 1) > longest
+    ):
+        console.print(
+            f"warning: the slowest of {model.groups} groups runs every {2 ** (model.groups - 1)} words, but the "
+            f"longest document has {longest}: it never runs (equation 16 bounds the number of groups)",
+            style="yellow",
+        )
+
+
+def show_bad_rows(bad: BadRows | None, console: Console) -> None:
+    """How many rows were left out, and the first few reasons."""
+    if bad is not None and bad.count:
+        console.print(f"left out {bad.count:,} bad rows, among them:", style="yellow")
+        for message in bad.messages:
+            console.print(f"  {message}", highlight=False, markup=False)
+
+
+def show_report(report: Report, labels: Sequence[str], console: Console) -> None:
+    """Measures, confusion matrix and accuracy by length, as tables."""
+    summary = Table(show_header=False)
+    for name, value in report.as_dict().items():
+        if isinstance(value, float | int):
+            summary.add_row(
+                name.replace("_", " "), f"{value:,}" if isinstance(value, int) else f"{value:.4f}"
+            )
+    console.print(summary)
+    confusion = Table("true \\ predicted", *labels, title="confusion")
+    for label, counts in zip(labels, report.confusion, strict=True):
+        confusion.add_row(label, *(f"{count:,}" for count in counts))
+    console.print(confusion)
+    deciles = Table("tokens", "documents", "accuracy", title="accuracy by length")
+    for part in report.accuracy_by_length:
+        span = f"{part['shortest']:.0f}-{part['longest']:.0f}"
+        deciles.add_row(span, f"{part['documents']:.0f}", f"{part['accuracy']:.4f}")
+    console.print(deciles)
