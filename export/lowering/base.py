@@ -1,0 +1,129 @@
+"""What lowering an architecture gives, and the pieces that all lowerings share.
+
+Layout inside the graphs: `(length, rows, features)`, because ONNX's LSTM wants time first; the word ids are
+transposed before the lookup, so no matrix of features is.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import onnx
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from app.bundle import GroupSpec, PassSpec, TensorSpec, TraceSpec
+from export.embedding import StoredEmbedding
+from export.graph import Dimension, Graph
+
+ROWS, LENGTH = "rows", "length"
+CAUSAL = TraceSpec(causal=True, meaning="after each word: the answer for the text up to and including it")
+
+
+@dataclass(frozen=True)
+class Lowered:
+    """A trained network as ONNX graphs and as the manifest's words for them."""
+
+    passes: tuple[PassSpec, ...]
+    graphs: dict[str, onnx.ModelProto]  # file name -> graph
+    trace: TraceSpec
+    groups: tuple[GroupSpec, ...] | None
+    length_buckets: tuple[int, ...]
+
+
+def array(tensor: Tensor | nn.Module) -> NDArray[np.float32]:
+    """A weight as float32 (PyTorch types the weights of its layers as tensor or module)."""
+    assert isinstance(tensor, Tensor)
+    return tensor.detach().cpu().numpy().astype(np.float32)
+
+
+def pass_inputs(graph: Graph) -> tuple[str, str]:
+    """Declare `token_ids` and `lengths`, which every pass takes."""
+    return graph.input("token_ids", "int64", [ROWS, LENGTH]), graph.input("lengths", "int64", [ROWS])
+
+
+def state_input(graph: Graph, state: TensorSpec) -> str:
+    """Declare a state's input, `[rows, …]`."""
+    return graph.input(state.name, state.dtype, [ROWS, *state.shape])
+
+
+def state_output(graph: Graph, state: TensorSpec, value: str) -> None:
+    """Declare a state's output, `[rows, …]`."""
+    graph.output(f"{state.name}_next", value, state.dtype, [ROWS, *state.shape])
+
+
+def step_output(graph: Graph, step: TensorSpec, value: str) -> None:
+    """Declare a per-word output, `[rows, length, …]`."""
+    shape: list[Dimension] = [ROWS, LENGTH, *step.shape]
+    graph.output(step.name, value, step.dtype, shape)
+
+
+def answer_steps(classes: int) -> tuple[TensorSpec, TensorSpec]:
+    """The step outputs that every model has."""
+    return TensorSpec(name="logits", shape=(classes,)), TensorSpec(name="probabilities", shape=(classes,))
+
+
+def answer_outputs(graph: Graph, logits: str, classes: int) -> None:
+    """Declare `logits` and `probabilities` from logits `[rows, length, classes]`."""
+    logits_step, probabilities_step = answer_steps(classes)
+    step_output(graph, logits_step, logits)
+    step_output(graph, probabilities_step, graph.op("Softmax", logits, axis=-1))
+
+
+def lstm_weights(cell: nn.LSTM) -> tuple[NDArray[np.float32], NDArray[np.float32], NDArray[np.float32]]:
+    """W `(1, 4h, d)`, R `(1, 4h, h)`, B `(1, 8h)` of ONNX's LSTM, its gates in the order i, o, f, g."""
+
+    def reorder(tensor: Tensor | nn.Module) -> NDArray[np.float32]:
+        i, f, g, o = np.split(array(tensor), 4)
+        return np.concatenate([i, o, f, g])
+
+    bias = np.concatenate([reorder(cell.bias_ih_l0), reorder(cell.bias_hh_l0)])
+    return reorder(cell.weight_ih_l0)[None], reorder(cell.weight_hh_l0)[None], bias[None]
+
+
+def lstm(
+    graph: Graph,
+    cell: nn.LSTM,
+    name: str,
+    x: str,
+    states: tuple[str, str],
+    lengths: str = "",
+    direction: str = "forward",
+) -> tuple[str, str, str]:
+    """ONNX's LSTM with a cell's weights.
+
+    Args:
+        graph: the graph to add to.
+        cell: a one-layer LSTM of PyTorch.
+        name: prefix of its weights' names.
+        x: `[length, rows, features]`.
+        states: h and c before the first word, `[rows, hidden]`.
+        lengths: int64 `[rows]` where padding must not be read, else "".
+        direction: forward, or reverse from the last real word.
+
+    Returns:
+        h at every word `[length, rows, hidden]`, and h and c in the end `[rows, hidden]`.
+    """
+    w, r, b = lstm_weights(cell)
+    first, last = graph.integers(0), graph.integers(1)
+    initial = [graph.op("Unsqueeze", state, first) for state in states]
+    sequence_lens = graph.op("Cast", lengths, to=6) if lengths else ""
+    weights = [graph.constant(f"{name}.{part}", value) for part, value in (("w", w), ("r", r), ("b", b))]
+    y, h, c = graph.ops(
+        "LSTM", [x, *weights, sequence_lens, *initial], 3, hidden_size=cell.hidden_size, direction=direction
+    )
+    return graph.op("Squeeze", y, last), graph.op("Squeeze", h, first), graph.op("Squeeze", c, first)
+
+
+def linear(
+    graph: Graph, x: str, name: str, weight: NDArray[np.float32], bias: NDArray[np.float32] | None
+) -> str:
+    """x W' + b over the last axis, W as PyTorch stores it, `(out, in)`."""
+    product = graph.op("MatMul", x, graph.constant(f"{name}.w", np.ascontiguousarray(weight.T)))
+    return product if bias is None else graph.op("Add", product, graph.constant(f"{name}.b", bias))
+
+
+def embed(graph: Graph, embedding: StoredEmbedding, token_ids: str) -> str:
+    """Word vectors with time first: `[rows, length]` -> `[length, rows, embedding]`."""
+    return embedding.lookup(graph, graph.op("Transpose", token_ids, perm=[1, 0]))

@@ -1,0 +1,23 @@
+"""The lowering of each architecture: the one place where a trained network becomes graphs."""
+
+from __future__ import annotations
+
+from export.embedding import StoredEmbedding
+from export.lowering import leap, lstm, mtlstm
+from export.lowering.base import Lowered
+from models.architectures.base import Architecture
+from models.architectures.leap import LeapLSTM
+from models.architectures.lstm import LSTM
+from models.architectures.mtlstm import MTLSTM
+
+
+def lower(model: Architecture, embedding: StoredEmbedding) -> Lowered:
+    """The graphs of a trained network with its stored word vectors."""
+    match model:
+        case LSTM():
+            return lstm.lower(model, embedding)
+        case MTLSTM():
+            return mtlstm.lower(model, embedding)
+        case LeapLSTM():
+            return leap.lower(model, embedding)
+    raise TypeError(f"no lowering for {type(model).__name__}")
