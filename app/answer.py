@@ -1,0 +1,33 @@
+"""What reading one text gave."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from app.engine.model import Model
+from app.scheduler.document import Reading
+from app.text import TokenizedText
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Answer:
+    """One document's reading with its text and its times."""
+
+    model: Model
+    text: TokenizedText
+    reading: Reading
+    tokenize_seconds: float
+
+    @property
+    def probabilities(self) -> NDArray[np.float32]:
+        """The answer, ``[classes]``: what the last word left."""
+        last: NDArray[np.float32] = self.reading.steps["probabilities"][-1]
+        return last
+
+    @property
+    def winner(self) -> int:
+        """The index of the most probable label."""
+        return int(self.probabilities.argmax())

@@ -1,0 +1,69 @@
+"""The ASGI application."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Coroutine
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+from fastapi import FastAPI, Request
+from fastapi.routing import APIRoute
+from starlette.responses import FileResponse, Response
+from starlette.staticfiles import StaticFiles
+
+import app as package
+from app.api import health, models
+from app.api.classify import classify
+from app.api.documentation import CLASSIFY_DOCUMENTATION, add_reference
+from app.api.middleware import ObserveRequests
+from app.api.problems import install_problem_handlers
+from app.service import Service
+
+_WEB = Path(package.__file__).parent / "web"
+
+
+class DirectRoute(APIRoute):
+    """A route that stands in the documentation like any other and is called with the plain request."""
+
+    def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
+        """Skip dependencies, validation and serialisation."""
+        handler: Callable[[Request], Coroutine[Any, Any, Response]] = self.endpoint
+        return handler
+
+
+def create_app(service: Service) -> FastAPI:
+    """The application on loaded models; its lifespan starts and stops the engine."""
+
+    @asynccontextmanager
+    async def lifespan(_: FastAPI) -> AsyncIterator[None]:
+        service.start()
+        yield
+        await service.stop()
+
+    app = FastAPI(
+        title="Readtrace",
+        description="Classifies documents and shows how they were read.",
+        lifespan=lifespan,
+        docs_url=None,  # the usual page loads scripts from elsewhere; ours needs none
+        redoc_url=None,
+    )
+    app.state.service = service
+    app.router.add_api_route(
+        "/classify", classify, methods=["POST"], route_class_override=DirectRoute, **CLASSIFY_DOCUMENTATION
+    )
+    app.include_router(models.router)
+    app.include_router(health.router)
+    add_reference(app)
+    _add_page(app)
+    install_problem_handlers(app)
+    app.add_middleware(ObserveRequests, metrics=service.metrics)
+    return app
+
+
+def _add_page(app: FastAPI) -> None:
+    @app.get("/", include_in_schema=False)
+    async def page() -> FileResponse:
+        return FileResponse(_WEB / "index.html")
+
+    app.mount("/static", StaticFiles(directory=_WEB))

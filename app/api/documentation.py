@@ -1,0 +1,117 @@
+"""``/docs``: the interface as one page that needs no script and nothing from elsewhere."""
+
+from __future__ import annotations
+
+from html import escape
+from typing import Any
+
+import orjson
+from fastapi import FastAPI
+from starlette.responses import HTMLResponse, RedirectResponse
+
+from app.api.problems import MEDIA_TYPE
+from app.api.schema import ClassifyRequest, ClassifyResponse, ProblemDetails
+from app.errors import PROBLEMS, NotFound
+
+_EXAMPLE = {"input": ["Is this progress ?", "A film to remember ."], "explain": "steps"}
+_DESCRIPTION = (
+    "Classify one document or several and tell how they were read. A document that fails beside others that "
+    "do not carries `error` in its place; where all fail, the answer is the first one's problem. The headers "
+    "`x-request-id` and `Server-Timing` (tokenize, queue, run, encode; milliseconds) come with every answer."
+)
+_REQUEST_SCHEMA = ClassifyRequest.model_json_schema()
+_STATUSES = (404, 413, 422, 500, 503, 504)
+
+
+def _problem_response(status: int) -> dict[str, Any]:
+    titles = ", ".join(problem.slug for problem in PROBLEMS if problem.status == status)
+    schema = {"$ref": "#/components/schemas/ProblemDetails"}
+    return {"description": titles, "model": ProblemDetails, "content": {MEDIA_TYPE: {"schema": schema}}}
+
+
+CLASSIFY_DOCUMENTATION: dict[str, Any] = {
+    "summary": "Classify documents",
+    "description": _DESCRIPTION,
+    "tags": ["classify"],
+    "response_model": ClassifyResponse,
+    "responses": {status: _problem_response(status) for status in _STATUSES},
+    "openapi_extra": {
+        "requestBody": {
+            "required": True,
+            "content": {"application/json": {"schema": _REQUEST_SCHEMA, "example": _EXAMPLE}},
+        }
+    },
+}
+
+
+def add_reference(app: FastAPI) -> None:
+    """Add ``/docs``, drawn from the application's own OpenAPI document, and a link for each problem type."""
+
+    @app.get("/docs", include_in_schema=False)
+    async def docs() -> HTMLResponse:
+        return HTMLResponse(render_reference(app.openapi()))
+
+    @app.get("/problems/{slug}", include_in_schema=False)
+    async def problem(slug: str) -> RedirectResponse:
+        if all(known.slug != slug for known in PROBLEMS):
+            raise NotFound("No problem has this name; /docs lists them all.")
+        return RedirectResponse(f"../docs#{slug}")
+
+
+def render_reference(openapi: dict[str, Any]) -> str:
+    """The OpenAPI document and the problem types as plain HTML."""
+    operations = [
+        _operation(method, path, operation)
+        for path, methods in openapi["paths"].items()
+        for method, operation in methods.items()
+    ]
+    info = openapi["info"]
+    return (
+        '<!doctype html><html lang="en"><meta charset="utf-8">'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">'
+        f'<title>{escape(info["title"])}: interface</title><link rel="icon" href="static/favicon.svg">'
+        f"<h1>{escape(info['title'])}</h1><p>{escape(info['description'])} "
+        '<a href="openapi.json">OpenAPI document</a></p>'
+        f"{''.join(operations)}<h2>Problems</h2><dl>{''.join(map(_problem, PROBLEMS))}</dl></html>"
+    )
+
+
+def _operation(method: str, path: str, operation: dict[str, Any]) -> str:
+    parts = [
+        f"<h2><code>{method.upper()} {escape(path)}</code></h2><p>{escape(operation.get('summary', ''))}</p>",
+        f"<p>{escape(operation.get('description', ''))}</p>",
+    ]
+    for media_type in operation.get("requestBody", {}).get("content", {}).values():
+        parts.append(_fields(media_type["schema"]))
+        example = orjson.dumps(media_type["example"], option=orjson.OPT_INDENT_2).decode()
+        parts.append(f"<p>Example:</p><pre>{escape(example)}</pre>")
+    answers = "".join(
+        f"<li><code>{escape(status)}</code> {escape(answer['description'])}</li>"
+        for status, answer in operation["responses"].items()
+    )
+    return "".join(parts) + f"<p>Answers:</p><ul>{answers}</ul>"
+
+
+def _fields(schema: dict[str, Any]) -> str:
+    required = schema.get("required", [])
+    rows = "".join(
+        f"<li><code>{escape(name)}</code>{' (required)' if name in required else ''}: "
+        f"{escape(field.get('description', ''))}{_choices(field)}</li>"
+        for name, field in schema["properties"].items()
+    )
+    return f"<p>Fields:</p><ul>{rows}</ul>"
+
+
+def _choices(field: dict[str, Any]) -> str:
+    if "enum" not in field:
+        return ""
+    values = ", ".join(f"<code>{escape(str(value))}</code>" for value in field["enum"])
+    return f" One of {values}; without it <code>{escape(str(field.get('default')))}</code>."
+
+
+def _problem(problem: type[Any]) -> str:
+    meaning = (problem.__doc__ or "").strip()
+    return (
+        f'<dt id="{problem.slug}"><code>/problems/{problem.slug}</code> {problem.status}</dt>'
+        f"<dd>{escape(problem.title)}. {escape(meaning)}</dd>"
+    )

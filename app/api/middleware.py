@@ -1,0 +1,93 @@
+"""Around every request: its id, metrics, access log, security headers, and the last net for bugs."""
+
+from __future__ import annotations
+
+import re
+import secrets
+import time
+
+import structlog
+from starlette.datastructures import MutableHeaders
+from starlette.requests import Request
+from starlette.routing import BaseRoute
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from app.api.problems import problem_response
+from app.errors import InternalError
+from app.logs import where
+from app.metrics import OTHER_ROUTE, Metrics
+
+REQUEST_ID = "x-request-id"
+CLIENT_GONE = 499  # the status that proxies log for a client that left
+_SANE_ID = re.compile(r"[A-Za-z0-9._:-]{1,128}")
+_SECURITY_HEADERS = {
+    "content-security-policy": "default-src 'self'; frame-ancestors 'none'; base-uri 'none'",
+    "x-content-type-options": "nosniff",
+    "referrer-policy": "no-referrer",
+}
+_QUIET = {"/health/live", "/health/ready", "/metrics"}  # asked every few seconds by machines
+
+_log = structlog.get_logger("readtrace.access")
+
+
+class ObserveRequests:
+    """Pure ASGI: a wrapper of ``send``, no task and no copy of the body."""
+
+    def __init__(self, app: ASGIApp, metrics: Metrics) -> None:
+        self._app = app
+        self._metrics = metrics
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve one request and account for it."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        request_id = _request_id(Request(scope))
+        scope.setdefault("state", {})["request_id"] = request_id
+        status = CLIENT_GONE
+        started = time.perf_counter()
+
+        async def observed_send(message: Message) -> None:
+            nonlocal status
+            if message["type"] == "http.response.start":
+                status = message["status"]
+                MutableHeaders(scope=message).update({REQUEST_ID: request_id, **_SECURITY_HEADERS})
+            await send(message)
+
+        with self._metrics.in_flight_requests.track_inprogress():
+            try:
+                await self._app(scope, receive, observed_send)
+            except Exception as error:
+                _log.error(
+                    "bug", request_id=request_id, error=type(error).__name__, at=where(error.__traceback__)
+                )
+                if status == CLIENT_GONE:  # nothing was sent yet
+                    response = problem_response(InternalError("The log has more under the request id."))
+                    await response(scope, receive, observed_send)
+        self._account(scope, status, time.perf_counter() - started, request_id)
+
+    def _account(self, scope: Scope, status: int, seconds: float, request_id: str) -> None:
+        route = _route(scope)
+        self._metrics.observe_request(route, status, seconds)
+        log = _log.debug if route in _QUIET else _log.info
+        log(
+            "request",
+            request_id=request_id,
+            method=scope["method"],
+            route=route,
+            status=status,
+            seconds=round(seconds, 6),
+        )
+
+
+def _request_id(request: Request) -> str:
+    given = request.headers.get(REQUEST_ID, "")
+    return given if _SANE_ID.fullmatch(given) else secrets.token_hex(16)
+
+
+def _route(scope: Scope) -> str:
+    """The route's template; never the path, which a caller could make endless series of."""
+    route = scope.get("route")
+    if isinstance(route, BaseRoute):
+        return str(getattr(route, "path", OTHER_ROUTE))
+    return "/static" if scope["path"].startswith("/static/") else OTHER_ROUTE

@@ -1,0 +1,147 @@
+"""The request and the answer of ``POST /classify``."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from app.errors import InvalidRequest
+
+Explain = Literal["steps", "summary", "none"]
+_SHOWN = 100  # characters of a wrong value that an error repeats
+
+
+class ClassifyRequest(BaseModel):
+    """One document or several, who reads them, and what to tell about the reading."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+
+    input: str | Annotated[list[str], Field(min_length=1)] = Field(description="One document, or several.")
+    model: str | None = Field(None, description="`name` (its newest version) or `name@version`.")
+    explain: Explain = Field("steps", description="What to tell about the reading.")
+    top_k: int | None = Field(None, ge=1, description="Adds `top`: so many labels, the most probable first.")
+    raw_scores: bool = Field(False, description="Adds `raw_scores`: the logits.")
+    truncate: Literal["error", "right", "left"] = Field(
+        "error", description="For a document beyond the limit: refuse it, or cut its right or left end off."
+    )
+    deadline_ms: int | None = Field(None, ge=1, le=3_600_000, description="How long the answer may take.")
+
+    @property
+    def texts(self) -> list[str]:
+        """The documents."""
+        return [self.input] if isinstance(self.input, str) else self.input
+
+
+class Steps(BaseModel):
+    """The answer after every token."""
+
+    tokens: list[str]
+    offsets: list[tuple[int, int]] = Field(description="Character offsets into the caller's text.")
+    probs: list[list[float]] = Field(description="Per token; the last equals the document's.")
+    sentiment: list[float] | None = Field(None, description="Expected polarity in [-1, 1], per token.")
+    causal: bool = Field(description="Whether a step is the answer for the words up to it.")
+
+
+class SkipMap(BaseModel):
+    """The words that the model skipped; the arrays only with `explain: steps`."""
+
+    skipped: list[bool] | None = None
+    keep_probability: list[float] | None = None
+    skip_rate: float
+
+
+class Groups(BaseModel):
+    """Memory groups, fast to slow."""
+
+    sizes: list[int]
+    periods: list[int]
+    updates: list[int]
+
+
+class ClassifiedDocument(BaseModel):
+    """A document's answer, or its `error`."""
+
+    index: int
+    label: str | None = None
+    score: float | None = None
+    probs: list[float] | None = None
+    num_classes: int | None = None
+    truncated: bool | None = None
+    top: list[dict[str, Any]] | None = None
+    raw_scores: list[float] | None = None
+    steps: Steps | None = None
+    summary: dict[str, Any] | None = None
+    skip_map: SkipMap | None = None
+    groups: Groups | None = None
+    error: dict[str, Any] | None = None
+
+
+class Usage(BaseModel):
+    """Tokens that were read."""
+
+    prompt_tokens: int
+    total_tokens: int
+
+
+class ClassifyResponse(BaseModel):
+    """The answers in the order of the input; what a model cannot give is absent."""
+
+    id: str
+    object: Literal["list"]
+    created: int
+    model: str
+    labels: list[str]
+    data: list[ClassifiedDocument]
+    usage: Usage
+
+
+class ProblemDetails(BaseModel):
+    """RFC 9457 problem details."""
+
+    type: str
+    title: str
+    status: int
+    detail: str
+
+
+def parse_request(body: bytes) -> ClassifyRequest:
+    """Read the body of ``POST /classify``.
+
+    Raises:
+        InvalidRequest: with the first wrong field, what was expected there and what came.
+    """
+    try:
+        return ClassifyRequest.model_validate_json(body)
+    except ValidationError as error:
+        raise InvalidRequest(_explain(error)) from None
+
+
+def _explain(error: ValidationError) -> str:
+    problems = error.errors(include_url=False)
+    # Of a union's branches the most specific place tells most: input.3 rather than input.
+    problem = max(problems, key=lambda problem: len(_place(problem["loc"])))
+    place, kind, value = ".".join(_place(problem["loc"])), problem["type"], problem["input"]
+    if kind == "json_invalid":
+        return f"Expected a JSON object: {problem['ctx']['error']}."
+    if kind == "extra_forbidden":
+        return (
+            f"Unknown field {place[:_SHOWN]!r}; expected some of {', '.join(ClassifyRequest.model_fields)}."
+        )
+    if kind == "missing":
+        return f"The field {place!r} is missing."
+    expected = "a string or a list of strings" if place == "input" and kind != "too_short" else problem["msg"]
+    return f"Field {place or 'body'!r}: {expected}, got {_show(place, value)}."
+
+
+def _place(location: tuple[int | str, ...]) -> list[str]:
+    return [str(part) for part in location if part not in ("str",) and not str(part).startswith("list[")]
+
+
+def _show(place: str, value: Any) -> str:
+    """A wrong value; of documents only the kind, since errors never repeat a text."""
+    if isinstance(value, list | dict):
+        return "a list" if isinstance(value, list) else "an object"
+    if isinstance(value, str) and place.startswith("input"):
+        return "a string"
+    return repr(value)[:_SHOWN]

@@ -1,0 +1,36 @@
+"""``readtrace serve``."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from app.commands.options import Bundles, DeviceOption, user_errors
+from app.logs import configure_logs
+from app.settings import read_settings
+
+
+def serve(
+    bundles: Bundles = None,
+    host: Annotated[str | None, typer.Option(help="Address to listen on.")] = None,
+    port: Annotated[int | None, typer.Option(help="Port to listen on; 0 takes a free one.")] = None,
+    device: DeviceOption = None,
+    default_model: Annotated[str | None, typer.Option(help="Model of requests that name none.")] = None,
+    log_format: Annotated[str | None, typer.Option(help="json or console.")] = None,
+) -> None:
+    """Serve bundles over HTTP. Options win over READTRACE_* variables (docs/settings.md)."""
+    with user_errors():
+        settings = read_settings(
+            bundles=bundles,
+            host=host,
+            port=port,
+            device=device,
+            default_model=default_model,
+            log_format=log_format,
+        )
+        configure_logs(settings)
+        from app.server import serve as serve_http
+        from app.service import Service
+
+        serve_http(Service.load(settings))

@@ -1,0 +1,1 @@
+"""Loads bundles into ONNX Runtime and runs their passes."""

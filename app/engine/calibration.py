@@ -1,0 +1,112 @@
+"""Finds, for every pass and length bucket, the row counts worth running, and warms each of them up."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from app.bundle import UNKNOWN_ID, PassSpec, TensorSpec
+from app.engine.model import Model
+from app.scheduler.document import Array
+
+# From two, because one row is summed in another order than many (docs/architecture.md).
+ROW_COUNTS = (2, 4, 8, 16, 32, 64)
+_GOOD_ENOUGH = 0.95  # of the best rate: more rows for the last 5 % would only make everyone wait longer
+
+
+@dataclass(frozen=True, slots=True)
+class Measurement:
+    """Speed of full rows: ``rows`` documents of ``bucket`` tokens took ``seconds``."""
+
+    reading: str
+    bucket: int
+    rows: int
+    seconds: float
+
+    @property
+    def tokens_per_second(self) -> float:
+        """Tokens of this pass read per second."""
+        return self.rows * self.bucket / self.seconds
+
+
+@dataclass(frozen=True, slots=True)
+class Calibration:
+    """The row counts to use, each warmed up, and every measurement that was taken."""
+
+    row_counts: Mapping[tuple[str, int], tuple[int, ...]]  # (pass, bucket) -> rising
+    measurements: tuple[Measurement, ...]
+
+    @property
+    def tokens_per_second(self) -> float:
+        """Speed of the slowest pass and bucket at its best row count: what admission may count on."""
+        best = {
+            (measured.reading, measured.bucket): measured.tokens_per_second
+            for measured in self.measurements
+            if measured.rows == self.row_counts[measured.reading, measured.bucket][-1]
+        }
+        return min(best.values())
+
+
+def calibrate(model: Model, max_run_seconds: float) -> Calibration:
+    """Measure every pass and bucket with ever more rows, until a run takes ``max_run_seconds``."""
+    chosen: dict[tuple[str, int], tuple[int, ...]] = {}
+    measurements: list[Measurement] = []
+    for reading in model.manifest.passes:
+        for bucket in model.manifest.length_buckets:
+            measured = _measure_rows(model, reading, bucket, max_run_seconds)
+            measurements += measured
+            chosen[reading.name, bucket] = choose_rows(measured)
+    return Calibration(chosen, tuple(measurements))
+
+
+def choose_rows(measured: list[Measurement]) -> tuple[int, ...]:
+    """The row counts up to the first that is nearly as fast, per token, as any."""
+    best = max(measurement.tokens_per_second for measurement in measured)
+    last = next(
+        index for index, found in enumerate(measured) if found.tokens_per_second >= _GOOD_ENOUGH * best
+    )
+    return tuple(measurement.rows for measurement in measured[: last + 1])
+
+
+def _measure_rows(model: Model, reading: PassSpec, bucket: int, max_run_seconds: float) -> list[Measurement]:
+    measured: list[Measurement] = []
+    for rows in ROW_COUNTS:
+        found = measure(model, reading, bucket, rows)
+        if measured and found.seconds > max_run_seconds:
+            break
+        measured.append(found)
+    return measured
+
+
+def measure(model: Model, reading: PassSpec, bucket: int, rows: int, repeats: int = 2) -> Measurement:
+    """The best of ``repeats`` timed runs after one that warms the shape up."""
+    arrays = _full_rows(model, reading, bucket, rows)
+    model.run(reading.name, arrays)
+    seconds = min(_timed_run(model, reading.name, arrays) for _ in range(repeats))
+    return Measurement(reading.name, bucket, rows, seconds)
+
+
+def _timed_run(model: Model, reading: str, arrays: Mapping[str, Array]) -> float:
+    started = time.perf_counter()
+    model.run(reading, arrays)
+    return time.perf_counter() - started
+
+
+def _full_rows(model: Model, reading: PassSpec, bucket: int, rows: int) -> dict[str, Array]:
+    words = max(UNKNOWN_ID + 1, model.tokenizer.get_vocab_size())
+    random = np.random.default_rng(0)
+    written: dict[str, TensorSpec] = {
+        step.name: step for earlier in model.manifest.passes for step in earlier.steps
+    }
+    return {
+        "token_ids": random.integers(UNKNOWN_ID, words, (rows, bucket), np.int64),
+        "lengths": np.full(rows, bucket, np.int64),
+        **{
+            name: np.zeros((rows, bucket, *written[name].shape), written[name].dtype)
+            for name in reading.reads
+        },
+        **{state.name: np.zeros((rows, *state.shape), state.dtype) for state in reading.states},
+    }

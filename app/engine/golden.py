@@ -1,0 +1,63 @@
+"""The last check before a model may answer: its golden documents, read as any other document is."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from concurrent.futures import Future
+
+import numpy as np
+
+from app.bundle import BundleError, GoldenDocument
+from app.engine.calibration import ROW_COUNTS
+from app.engine.model import Model
+from app.scheduler.batch import assemble
+from app.scheduler.document import Array, Document, cut
+from app.text import tokenize
+
+_ROWS = ROW_COUNTS[0]
+
+
+def check_golden(model: Model) -> None:
+    """Read every golden document alone and compare.
+
+    Raises:
+        BundleError: an answer is further away than the manifest's tolerance, or other words were skipped.
+    """
+    for number, golden in enumerate(model.manifest.golden):
+        compare(model, number, golden, read_alone(model, golden.text))
+
+
+def compare(model: Model, number: int, golden: GoldenDocument, steps: Mapping[str, Array]) -> None:
+    """Compare what was read with what the manifest expects.
+
+    Raises:
+        BundleError: they differ.
+    """
+    answer = steps["probabilities"][-1]
+    difference = float(np.abs(answer - np.asarray(golden.probabilities)).max())
+    if not difference <= model.manifest.golden_tolerance:
+        raise BundleError(
+            f"{model.id}: golden document {number} differs by {difference:.2e}; "
+            f"expected at most {model.manifest.golden_tolerance:.2e}"
+        )
+    if golden.skipped is not None and tuple(steps["skipped"].tolist()) != golden.skipped:
+        raise BundleError(f"{model.id}: golden document {number} skips other words than expected")
+
+
+def read_alone(model: Model, text: str) -> Mapping[str, Array]:
+    """Read one text without a queue, in the same segments and with the same arrays as the scheduler."""
+    token_ids = tokenize(model.tokenizer, text, model.manifest.longest_document, "error").token_ids
+    document = Document(
+        model=model.id,
+        token_ids=token_ids,
+        segments=cut(model.manifest, len(token_ids)),
+        arrived_seconds=0,
+        deadline_seconds=math.inf,
+        future=Future(),
+    )
+    while not document.finished:
+        outputs = model.run(document.segment.reading.name, assemble([document], _ROWS))
+        if not document.accept(outputs, row=0):
+            raise BundleError(f"{model.id}: a golden document is answered with what is no number")
+    return document.steps

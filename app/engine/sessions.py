@@ -1,0 +1,95 @@
+"""ONNX Runtime sessions: on the device that was asked for, with the signature that the manifest declares."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+
+import onnxruntime as ort
+
+from app.bundle import BundleError, Manifest, PassSpec
+from app.errors import StartError
+from app.settings import Device
+
+CPU_PROVIDER = "CPUExecutionProvider"
+CUDA_PROVIDER = "CUDAExecutionProvider"
+_ONNX_TYPES = {"float32": "tensor(float)", "int64": "tensor(int64)", "bool": "tensor(bool)"}
+_FATAL = 4  # ONNX Runtime's own messages go past our log; what matters is raised
+
+Signature = dict[str, tuple[str, int]]  # tensor name -> (type, number of axes)
+
+
+def open_session(graph: Path, device: Device, allow_cpu_fallback: bool) -> ort.InferenceSession:
+    """Load a graph on a device.
+
+    Raises:
+        StartError: ``cuda`` was asked for and the session runs on the CPU.
+        BundleError: ONNX Runtime does not take the graph.
+    """
+    options = ort.SessionOptions()
+    # The threads of the service run one batch each: threads inside of a run would compete with them.
+    options.intra_op_num_threads = 1
+    options.inter_op_num_threads = 1
+    options.log_severity_level = _FATAL
+    try:
+        session = ort.InferenceSession(str(graph), options, providers=_wanted_providers(device))
+    except Exception as error:  # ONNX Runtime's errors have no common class
+        raise BundleError(f"{graph}: ONNX Runtime does not load it: {type(error).__name__}") from error
+    if device == "cuda" and provider_in_use(session) != CUDA_PROVIDER and not allow_cpu_fallback:
+        raise StartError(
+            "device=cuda was asked for, but ONNX Runtime runs on the CPU. Install the `gpu` extra (never "
+            "beside `cpu`), check the driver with `readtrace doctor`, or set READTRACE_ALLOW_CPU_FALLBACK=true."
+        )
+    return session
+
+
+def provider_in_use(session: ort.InferenceSession) -> str:
+    """The provider that the session really runs on: what is available is not always what works."""
+    return str(session.get_providers()[0])
+
+
+def check_signature(session: ort.InferenceSession, manifest: Manifest, reading: PassSpec) -> None:
+    """Compare names, types and axes of a graph with the manifest.
+
+    Raises:
+        BundleError: they differ.
+    """
+    for kind, expected, nodes in (
+        ("inputs", _expected_inputs(manifest, reading), session.get_inputs()),
+        ("outputs", _expected_outputs(reading), session.get_outputs()),
+    ):
+        found = _signature(nodes)
+        if found != expected:
+            raise BundleError(f"{reading.graph}: expected {kind} {_show(expected)}, found {_show(found)}")
+
+
+def _wanted_providers(device: Device) -> list[str]:
+    available = ort.get_available_providers()
+    if device != "cpu" and CUDA_PROVIDER in available:
+        return [CUDA_PROVIDER, CPU_PROVIDER]
+    return [CPU_PROVIDER]
+
+
+def _expected_inputs(manifest: Manifest, reading: PassSpec) -> Signature:
+    expected = {"token_ids": (_ONNX_TYPES["int64"], 2), "lengths": (_ONNX_TYPES["int64"], 1)}
+    written = {step.name: step for earlier in manifest.passes for step in earlier.steps}
+    for name in reading.reads:
+        expected[name] = (_ONNX_TYPES[written[name].dtype], 2 + len(written[name].shape))
+    for state in reading.states:
+        expected[state.name] = (_ONNX_TYPES[state.dtype], 1 + len(state.shape))
+    return expected
+
+
+def _expected_outputs(reading: PassSpec) -> Signature:
+    expected = {step.name: (_ONNX_TYPES[step.dtype], 2 + len(step.shape)) for step in reading.steps}
+    for state in reading.states:
+        expected[f"{state.name}_next"] = (_ONNX_TYPES[state.dtype], 1 + len(state.shape))
+    return expected
+
+
+def _signature(nodes: Iterable[ort.NodeArg]) -> Signature:
+    return {node.name: (node.type, len(node.shape)) for node in nodes}
+
+
+def _show(signature: Signature) -> str:
+    return ", ".join(f"{name}: {type_} of {axes} axes" for name, (type_, axes) in sorted(signature.items()))

@@ -1,0 +1,83 @@
+"""Turns what the scheduler and the service do into metrics."""
+
+from __future__ import annotations
+
+from app.answer import Answer
+from app.bundle import UNKNOWN_ID
+from app.engine.registry import Registry
+from app.errors import DeadlineExceeded, DocumentProblem, Problem
+from app.metrics import Metrics
+from app.scheduler.lanes import Lane
+from app.scheduler.scheduler import Reason, Run
+
+
+class MetricsObserver:
+    """The scheduler's observer; also counts answered documents."""
+
+    def __init__(self, metrics: Metrics, registry: Registry) -> None:
+        self._metrics = metrics
+        self._names = {id_: loaded.model.manifest.name for id_, loaded in registry.loaded.items()}
+        for loaded in registry.loaded.values():
+            metrics.declare_model(loaded.model.manifest, loaded.model.provider, loaded.load_seconds)
+        for refused in registry.refused:
+            metrics.declare_refused(refused.name, refused.version)
+
+    def dispatched(self, lane: Lane, reason: Reason) -> None:
+        """Count a batch by why it was run."""
+        self._metrics.dispatch_total.labels(*self._labels(lane), reason).inc()
+
+    def ran(self, run: Run) -> None:
+        """Count a run's rows, tokens, padding and time."""
+        labels = self._labels(run.lane)
+        self._metrics.run_seconds.labels(*labels).observe(run.seconds)
+        self._metrics.run_rows.labels(*labels).observe(run.documents)
+        self._metrics.run_tokens_total.labels(*labels, "real").inc(run.tokens)
+        padding = run.rows * run.lane.bucket - run.tokens
+        self._metrics.run_tokens_total.labels(*labels, "padding").inc(padding)
+
+    def queue_changed(self, documents: int, tokens: int) -> None:
+        """Show what is queued now."""
+        self._metrics.queue_documents.set(documents)
+        self._metrics.queue_tokens.set(tokens)
+
+    def answered(self, answer: Answer | Problem) -> None:
+        """Count one document of a request."""
+        if isinstance(answer, Problem):
+            self._failed(answer)
+            return
+        self._timed(answer)
+        self._predicted(answer)
+        if answer.model.manifest.skips:
+            self._skipped(answer)
+
+    def _labels(self, lane: Lane) -> tuple[str, str, str]:
+        return self._names[lane.model], lane.reading, str(lane.bucket)
+
+    def _failed(self, problem: Problem) -> None:
+        if isinstance(problem, DocumentProblem):
+            self._metrics.failed_documents_total.labels(problem.slug).inc()
+        if isinstance(problem, DeadlineExceeded):
+            self._metrics.deadline_misses_total.inc()
+
+    def _timed(self, answer: Answer) -> None:
+        name = answer.model.manifest.name
+        stages = self._metrics.stage_seconds
+        stages.labels(name, "tokenize").observe(answer.tokenize_seconds)
+        stages.labels(name, "queue").observe(answer.reading.queue_seconds)
+        stages.labels(name, "run").observe(answer.reading.run_seconds)
+
+    def _predicted(self, answer: Answer) -> None:
+        name = answer.model.manifest.name
+        token_ids = answer.text.token_ids
+        self._metrics.documents_total.labels(name).inc()
+        self._metrics.tokens_total.labels(name).inc(len(token_ids))
+        self._metrics.unknown_tokens_total.labels(name).inc(int((token_ids == UNKNOWN_ID).sum()))
+        self._metrics.predictions_total.labels(name, answer.model.manifest.labels[answer.winner]).inc()
+        self._metrics.confidence.labels(name).observe(float(answer.probabilities.max()))
+
+    def _skipped(self, answer: Answer) -> None:
+        name = answer.model.manifest.name
+        skipped = answer.reading.steps["skipped"]
+        self._metrics.skip_rate.labels(name).observe(float(skipped.mean()))
+        self._metrics.words_skipped_total.labels(name).inc(int(skipped.sum()))
+        self._metrics.words_read_total.labels(name).inc(int((~skipped).sum()))

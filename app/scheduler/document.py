@@ -1,0 +1,137 @@
+"""A document on its way through the passes of its model, segment by segment."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from app.bundle import Manifest, PassSpec
+
+Array = NDArray[Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Segment:
+    """Words ``start`` to ``stop`` of a document in one pass, padded to ``bucket`` words when run."""
+
+    reading: PassSpec
+    start: int
+    stop: int
+    bucket: int
+
+    @property
+    def tokens(self) -> int:
+        """Real tokens of the segment."""
+        return self.stop - self.start
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """What the last pass wrote per word, ``[tokens, …]`` by name, and where the time went."""
+
+    steps: Mapping[str, Array]
+    queue_seconds: float
+    run_seconds: float
+
+
+class Promise(Protocol):
+    """Where the caller waits: a future of asyncio or of threads."""
+
+    def done(self) -> bool:
+        """Whether it was answered, or nobody waits any more."""
+
+    def set_result(self, result: Reading, /) -> None:
+        """Answer with a reading."""
+
+    def set_exception(self, exception: BaseException, /) -> None:
+        """Answer with a problem."""
+
+
+@dataclass(slots=True, eq=False)
+class Document:
+    """One text's token ids, its place in its passes, what they wrote so far, and its future.
+
+    At any time either a lane or one engine thread holds it, so it needs no lock. Only ``future`` is shared:
+    the caller ends it to say that nobody waits any more.
+    """
+
+    model: str  # name@version
+    token_ids: NDArray[np.int64]
+    segments: tuple[Segment, ...]
+    arrived_seconds: float  # on the scheduler's clock, like the next
+    deadline_seconds: float
+    future: Promise
+    sequence: int = 0  # order of arrival, given at submission
+    unread_tokens: int = field(init=False)  # over all passes
+    counted_tokens: int = 0  # of the unread ones, as admission last counted them
+    position: int = 0
+    run_seconds: float = 0.0
+    states: dict[str, Array] = field(default_factory=dict)
+    steps: dict[str, Array] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.unread_tokens = sum(segment.tokens for segment in self.segments)
+
+    @property
+    def segment(self) -> Segment:
+        """The segment to run next."""
+        return self.segments[self.position]
+
+    @property
+    def finished(self) -> bool:
+        """Whether every segment of every pass was read."""
+        return self.position == len(self.segments)
+
+    def accept(self, outputs: Mapping[str, Array], row: int) -> bool:
+        """Take over a row of a run's outputs and move to the next segment.
+
+        Returns:
+            Whether all its numbers are finite; the document has not moved where they are not.
+        """
+        segment = self.segment
+        written = {step.name: outputs[step.name][row, : segment.tokens] for step in segment.reading.steps}
+        if not all(np.isfinite(array).all() for array in written.values()):
+            return False
+        for step in segment.reading.steps:
+            whole = self.steps.get(step.name)
+            if whole is None:
+                whole = np.empty((len(self.token_ids), *step.shape), step.dtype)
+                self.steps[step.name] = whole
+            whole[segment.start : segment.stop] = written[step.name]
+        # A copy: a view would keep the whole batch's array alive for as long as this document lives.
+        self.states = {
+            state.name: outputs[f"{state.name}_next"][row].copy() for state in segment.reading.states
+        }
+        self.unread_tokens -= segment.tokens
+        self._move_on(segment.reading)
+        return True
+
+    def reading(self, now_seconds: float) -> Reading:
+        """The result of a finished document."""
+        queue_seconds = max(0.0, now_seconds - self.arrived_seconds - self.run_seconds)
+        return Reading(self.steps, queue_seconds, self.run_seconds)
+
+    def _move_on(self, previous: PassSpec) -> None:
+        self.position += 1
+        if self.finished:
+            self.steps = {step.name: self.steps[step.name] for step in previous.steps}
+            self.states = {}
+        elif self.segment.reading is not previous:
+            self.states = {}
+
+
+def cut(manifest: Manifest, tokens: int) -> tuple[Segment, ...]:
+    """Cut a document of ``tokens`` words into the segments of all passes, in the order in which they run."""
+    largest = manifest.length_buckets[-1]
+    starts = range(0, tokens, largest)
+    segments: list[Segment] = []
+    for reading in manifest.passes:
+        for start in starts if reading.direction == "forward" else reversed(starts):
+            stop = min(start + largest, tokens)
+            bucket = next(size for size in manifest.length_buckets if size >= stop - start)
+            segments.append(Segment(reading, start, stop, bucket))
+    return tuple(segments)

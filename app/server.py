@@ -1,0 +1,73 @@
+"""Runs the application under uvicorn and drains it when told to stop."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import socket
+from types import FrameType
+
+import structlog
+import uvicorn
+
+from app.api.application import create_app
+from app.service import Service
+
+_WRITE_SECONDS = 5  # after the drain, for answers that are still being written
+
+_log = structlog.get_logger("readtrace.server")
+
+
+class DrainingServer(uvicorn.Server):
+    """At the first signal readiness goes off and accepted requests are answered; liveness stays green.
+
+    uvicorn itself would close its listening sockets at once, so that no probe could be answered any more.
+    """
+
+    def __init__(self, config: uvicorn.Config, service: Service) -> None:
+        super().__init__(config)
+        self._service = service
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._drain_task: asyncio.Task[None] | None = None
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Start listening, and say where."""
+        self._loop = asyncio.get_running_loop()
+        await super().startup(sockets)
+        for server in self.servers:
+            for listening in server.sockets:
+                _log.info("listening", address="http://{}:{}".format(*listening.getsockname()[:2]))
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        """Begin to drain; a second signal stops at once."""
+        if self._service.draining or self._loop is None:
+            self.force_exit = sig == signal.SIGINT
+            self.should_exit = True
+            return
+        self._service.draining = True
+        self._loop.call_soon_threadsafe(self._begin_drain)
+
+    def _begin_drain(self) -> None:
+        self._drain_task = asyncio.get_running_loop().create_task(self._drain())
+
+    async def _drain(self) -> None:
+        _log.info("draining", drain_seconds=self._service.settings.drain_seconds)
+        await self._service.drain()
+        self.should_exit = True
+
+
+def serve(service: Service) -> None:
+    """Serve until a signal, and until every accepted request was answered or ``drain_seconds`` are over."""
+    settings = service.settings
+    config = uvicorn.Config(
+        create_app(service),
+        host=settings.host,
+        port=settings.port,
+        loop="uvloop",
+        http="httptools",
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        timeout_graceful_shutdown=_WRITE_SECONDS,
+    )
+    DrainingServer(config, service).run()

@@ -1,0 +1,245 @@
+"""The service without HTTP: texts in, answers out. The commands ``serve`` and ``classify`` both use it."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import time
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Self
+
+from app.answer import Answer
+from app.bundle import BundleError
+from app.engine.golden import compare
+from app.engine.model import Model
+from app.engine.registry import Registry, load_registry
+from app.errors import DeadlineExceeded, NotReady, Problem, QueueFull, ShuttingDown
+from app.metrics import Metrics
+from app.observer import MetricsObserver
+from app.scheduler.admission import Admission, Limits
+from app.scheduler.document import Document, Reading, cut
+from app.scheduler.scheduler import Outcome, Scheduler
+from app.scheduler.threads import EngineThreads
+from app.settings import Settings
+from app.text import TokenizedText, Truncate, tokenize
+
+_STOP_SECONDS = 5.0  # a run is bounded by calibration, so a thread that takes longer hangs and is left behind
+
+
+class Service:
+    """Loaded models, their queue and their threads; ``start`` and ``stop`` belong to one event loop."""
+
+    def __init__(self, settings: Settings, registry: Registry, metrics: Metrics) -> None:
+        self.settings = settings
+        self.registry = registry
+        self.metrics = metrics
+        self.draining = False
+        self._observer = MetricsObserver(metrics, registry)
+        self._tokenizers = ThreadPoolExecutor(settings.tokenizer_threads, "tokenizer")
+        self._tokenizing = 0  # documents
+        self._reading = 0  # calls of _read
+        self._idle = asyncio.Event()
+        self._idle.set()
+        self._loop: asyncio.AbstractEventLoop | None = None
+        admission = Admission(
+            Limits(settings.max_queued_documents, settings.max_queued_tokens),
+            registry.tokens_per_second,
+            settings.worker_threads,
+        )
+        self._scheduler = Scheduler(registry, admission, self._observer, self._deliver)
+        self._engine = EngineThreads(
+            self._scheduler, settings.worker_threads, metrics.engine_restarts_total.inc
+        )
+
+    @classmethod
+    def load(cls, settings: Settings) -> Self:
+        """Load every bundle.
+
+        Raises:
+            StartError: there is nothing to serve, or not as the settings ask.
+        """
+        registry = load_registry(settings)
+        # What is loaded stays: no collection needs to walk through it again.
+        gc.collect()
+        gc.freeze()
+        return cls(settings, registry, Metrics())
+
+    def start(self) -> None:
+        """Start the engine threads; call it on the event loop that will wait for answers."""
+        self._loop = asyncio.get_running_loop()
+        self._engine.start()
+
+    async def drain(self) -> None:
+        """Take nothing new and wait for every accepted request; what is late is answered with a refusal."""
+        self.draining = True
+        try:
+            await asyncio.wait_for(self._idle.wait(), self.settings.drain_seconds)
+        except TimeoutError:
+            self._scheduler.close()
+
+    async def stop(self) -> None:
+        """Fail what is still queued and end the threads."""
+        self._scheduler.close()
+        await asyncio.to_thread(self._engine.join, _STOP_SECONDS)
+        self._tokenizers.shutdown(wait=False, cancel_futures=True)
+        await asyncio.sleep(0)  # lets the last outcomes reach their futures
+
+    async def classify(
+        self,
+        model: Model,
+        texts: Sequence[str],
+        truncate: Truncate = "error",
+        deadline_seconds: float | None = None,
+    ) -> list[Answer | Problem]:
+        """Read texts; a text that fails takes its place in the list as a problem.
+
+        Args:
+            model: who reads.
+            texts: the documents, at least one.
+            truncate: what happens to documents beyond the limit.
+            deadline_seconds: seconds from now that the caller waits; None for the settings' own.
+
+        Raises:
+            Refused: the request cannot be queued now.
+            RequestTooLarge: nor ever.
+            asyncio.CancelledError: the caller was cancelled; the documents are dropped at their next border.
+        """
+        patience_seconds = deadline_seconds or self.settings.request_timeout_seconds
+        answers = await self._read(model, texts, truncate, patience_seconds)
+        for answer in answers:
+            self._observer.answered(answer)
+        return answers
+
+    async def check_ready(self) -> None:
+        """Send the shortest golden document of every model through the real queue and compare its answer.
+
+        Raises:
+            NotReady: an answer was late, wrong or missing.
+            Refused: the service drains, or its queue is full.
+        """
+        for loaded in self.registry.loaded.values():
+            model = loaded.model
+            number, golden = min(enumerate(model.manifest.golden), key=lambda pair: len(pair[1].text))
+            patience_seconds = self.settings.readiness_timeout_seconds
+            (answer,) = await self._read(model, [golden.text], "error", patience_seconds)
+            if isinstance(answer, Problem):
+                raise NotReady(f"{model.id} did not answer: {answer.title}.")
+            try:
+                compare(model, number, golden, answer.reading.steps)
+            except BundleError as error:
+                raise NotReady(str(error)) from error
+
+    async def _read(
+        self, model: Model, texts: Sequence[str], truncate: Truncate, patience_seconds: float
+    ) -> list[Answer | Problem]:
+        if self.draining:
+            raise ShuttingDown("The service is shutting down and takes nothing new.", 1)
+        self._reading += 1
+        self._idle.clear()
+        try:
+            return await self._read_accepted(model, texts, truncate, time.monotonic() + patience_seconds)
+        finally:
+            self._reading -= 1
+            if not self._reading:
+                self._idle.set()
+
+    async def _read_accepted(
+        self, model: Model, texts: Sequence[str], truncate: Truncate, deadline: float
+    ) -> list[Answer | Problem]:
+        tokenized = await self._tokenize(model, texts, truncate)
+        futures = self._submit(
+            model, [text for text, _ in tokenized if isinstance(text, TokenizedText)], deadline
+        )
+        await _wait(futures, deadline)
+        read = iter(futures)
+        return [
+            _answer(model, text, next(read), seconds) if isinstance(text, TokenizedText) else text
+            for text, seconds in tokenized
+        ]
+
+    async def _tokenize(
+        self, model: Model, texts: Sequence[str], truncate: Truncate
+    ) -> list[tuple[TokenizedText | Problem, float]]:
+        """Cut texts off the event loop, one job a request; with the seconds that each took."""
+        if self._tokenizing + len(texts) > self.settings.max_queued_documents:
+            raise QueueFull(f"{self._tokenizing} documents wait to be cut into tokens.", 1)
+        most_tokens = min(self.settings.max_document_tokens, model.manifest.longest_document)
+        self._tokenizing += len(texts)
+        try:
+            return await asyncio.get_running_loop().run_in_executor(
+                self._tokenizers, _tokenize_all, model, texts, most_tokens, truncate
+            )
+        finally:
+            self._tokenizing -= len(texts)
+
+    def _submit(
+        self, model: Model, texts: Sequence[TokenizedText], deadline: float
+    ) -> list[asyncio.Future[Reading]]:
+        loop = asyncio.get_running_loop()
+        now = time.monotonic()
+        futures: list[asyncio.Future[Reading]] = [loop.create_future() for _ in texts]
+        documents = [
+            Document(
+                model.id, text.token_ids, cut(model.manifest, len(text.token_ids)), now, deadline, future
+            )
+            for text, future in zip(texts, futures, strict=True)
+        ]
+        if documents:
+            self._scheduler.submit(documents)
+        return futures
+
+    def _deliver(self, ended: Sequence[tuple[Document, Outcome]]) -> None:
+        """Called on engine threads, once per batch."""
+        assert self._loop is not None
+        self._loop.call_soon_threadsafe(_resolve, ended)
+
+
+def _tokenize_all(
+    model: Model, texts: Sequence[str], most_tokens: int, truncate: Truncate
+) -> list[tuple[TokenizedText | Problem, float]]:
+    tokenized: list[tuple[TokenizedText | Problem, float]] = []
+    for text in texts:
+        started = time.perf_counter()
+        try:
+            result: TokenizedText | Problem = tokenize(model.tokenizer, text, most_tokens, truncate)
+        except Problem as problem:
+            result = problem
+        tokenized.append((result, time.perf_counter() - started))
+    return tokenized
+
+
+def _resolve(ended: Sequence[tuple[Document, Outcome]]) -> None:
+    """The one place where a reading or a problem reaches its future; those already over stay so."""
+    for document, outcome in ended:
+        if document.future.done() or outcome is None:
+            continue
+        if isinstance(outcome, Problem):
+            document.future.set_exception(outcome)
+        else:
+            document.future.set_result(outcome)
+
+
+async def _wait(futures: Sequence[asyncio.Future[Reading]], deadline: float) -> None:
+    """Wait for all futures; end those that are late, or all when the caller is cancelled."""
+    if not futures:
+        return
+    try:
+        _, late = await asyncio.wait(futures, timeout=deadline - time.monotonic())
+    except asyncio.CancelledError:
+        for future in futures:
+            future.cancel()
+        raise
+    for future in late:
+        future.set_exception(DeadlineExceeded("The deadline passed before the last word was read."))
+
+
+def _answer(
+    model: Model, text: TokenizedText, future: asyncio.Future[Reading], tokenize_seconds: float
+) -> Answer | Problem:
+    problem = future.exception()
+    if problem is None:
+        return Answer(model, text, future.result(), tokenize_seconds)
+    if isinstance(problem, Problem):
+        return problem
+    raise problem

@@ -1,0 +1,79 @@
+"""Cuts a caller's text into token ids and character offsets, and refuses what cannot be read."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from tokenizers import Tokenizer
+
+from app.errors import DocumentTooLong, EmptyDocument, InvalidText
+
+# Our own threads bound the work; the library's pool would take every CPU of the host for one long text.
+os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
+
+Truncate = Literal["error", "right", "left"]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class TokenizedText:
+    """A text as its model reads it; ``text[start:end]`` is a token for each of ``offsets`` (tokens, 2)."""
+
+    text: str
+    token_ids: NDArray[np.int64]
+    offsets: NDArray[np.int64]
+    truncated: bool
+
+    @property
+    def tokens(self) -> list[str]:
+        """The caller's own characters of every token."""
+        return [self.text[start:end] for start, end in self.offsets.tolist()]
+
+
+def load_tokenizer(serialized: bytes) -> Tokenizer:
+    """Read ``tokenizer.json`` once; truncation and padding are ours and stay off."""
+    tokenizer = Tokenizer.from_buffer(serialized)
+    tokenizer.no_truncation()
+    tokenizer.no_padding()
+    return tokenizer
+
+
+def tokenize(tokenizer: Tokenizer, text: str, most_tokens: int, truncate: Truncate) -> TokenizedText:
+    """Cut ``text`` into tokens, at most ``most_tokens`` of them.
+
+    Raises:
+        InvalidText: the text holds half of a surrogate pair.
+        EmptyDocument: no token is in it.
+        DocumentTooLong: it is longer, and ``truncate`` is ``error``.
+    """
+    if not text.isascii():
+        _check_unicode(text)
+    # The batch call lets other threads run meanwhile; the plain one holds the interpreter's lock.
+    encoding = tokenizer.encode_batch([text], add_special_tokens=False)[0]
+    count = len(encoding)
+    if count == 0:
+        raise EmptyDocument("Expected at least one word, got none.")
+    if count > most_tokens and truncate == "error":
+        raise DocumentTooLong(
+            f"The document has {count} tokens; expected at most {most_tokens}. "
+            f'"truncate": "right" or "left" reads the first or the last {most_tokens}.'
+        )
+    kept = slice(-most_tokens, None) if truncate == "left" else slice(most_tokens)
+    return TokenizedText(
+        text,
+        np.array(encoding.ids[kept], np.int64),
+        np.array(encoding.offsets[kept], np.int64),
+        truncated=count > most_tokens,
+    )
+
+
+def _check_unicode(text: str) -> None:
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        raise InvalidText(
+            f"Expected Unicode text, got half of a surrogate pair at character {error.start}."
+        ) from None
