@@ -61,7 +61,7 @@ export function showReadout(reading, index) {
     const probability = percent(reading.probabilities[index][at]);
     shares.append(makeShare(swatch(classColour(reading, at)), label, probability));
   });
-  if (reading.keepProbability) shares.append(makeShare("keep probability", percent(reading.keepProbability[index])));
+  if (reading.keepProbability) shares.append(makeShare("keep", percent(reading.keepProbability[index])));
   document.getElementById("readout").replaceChildren(head, shares);
 }
 
@@ -74,7 +74,8 @@ function makeShare(...parts) {
 export function showLegend(reading, trace) {
   const entries = reading.sentiment ? [makeScale(reading)] : makeClassEntries(reading);
   if (reading.skipped) {
-    entries.push(element("li", "", element("span", "word skipped", "skipped"), " not read into the memory"));
+    const meaning = " not read into the memory; keep is the probability that it is";
+    entries.push(element("li", "", element("span", "word skipped", "skipped"), meaning));
   }
   document.getElementById("legend").replaceChildren(...entries);
   const kind = element("span", "badge", reading.causal ? "Causal" : "Not causal");

@@ -6,8 +6,8 @@ import { classColour, leading, wordAt } from "./reading.js";
 
 const HEIGHT = 220;
 const MARGIN = { top: 12, right: 12, bottom: 28, left: 40 };
-const MOST_DOTS = 150; // more would merge into a band
 const DOT_RADIUS = 3;
+const DOT_PITCH = 8; // pixels from word to word below which dots would merge into a band
 
 // A slider's up is more; in reading order that is to the right.
 const SLIDER_KEYS = { ArrowUp: "ArrowRight", ArrowDown: "ArrowLeft", PageUp: "PageDown", PageDown: "PageUp" };
@@ -93,11 +93,20 @@ export class CurveView {
     const points = kept.map((index) => `${this.#x(index).toFixed(1)},${this.#y(values[index]).toFixed(1)}`);
     const line = svgElement("polyline", { class: lead ? "series lead" : "series", points: points.join(" ") });
     line.style.setProperty("--colour", colour);
-    return [line, ...this.#dots(values, colour)];
+    return [...this.#area(points, colour), line, ...this.#dots(values, colour)];
+  }
+
+  /** What lies between the sentiment and its border; class curves would hide each other. */
+  #area(points, colour) {
+    if (!this.reading.sentiment) return [];
+    const ends = [`${this.#right()},${this.#y(0)}`, `${MARGIN.left},${this.#y(0)}`];
+    const area = svgElement("polygon", { class: "area", points: [...points, ...ends].join(" ") });
+    area.style.setProperty("--colour", colour);
+    return [area];
   }
 
   #dots(values, colour) {
-    if (values.length > MOST_DOTS) return [];
+    if (this.#x(1) - this.#x(0) < DOT_PITCH) return [];
     return values.map((value, index) => {
       const skipped = this.reading.skipped?.[index];
       const position = { cx: this.#x(index), cy: this.#y(value), r: skipped ? DOT_RADIUS - 1 : DOT_RADIUS };

@@ -34,6 +34,7 @@ export class DocumentView {
   }
 
   select(index) {
+    if (index === this.selected) return; // a word that lost its tabindex for a moment would lose its focus
     const before = this.words[this.selected];
     if (before) {
       before.classList.remove("selected");

@@ -100,22 +100,21 @@ async function loadModels() {
   byId("model").disabled = byId("classify").disabled = ready.length === 0;
   showRefused(models.filter((model) => model.state === "refused"));
   if (ready.length === 0) throw new Problem("No model is ready", "The service refused every model it found.");
-  await changeModel();
+  changeModel();
 }
 
 function showRefused(refused) {
   const details = byId("refused");
   details.hidden = refused.length === 0;
   details.querySelector("summary").textContent = `${count(refused.length, "model")} refused`;
-  details.querySelector("ul").replaceChildren(...refused.map(({ id, reason }) => element("li", "", `${id}: ${reason}`)));
+  const reasons = refused.map(({ id, reason }) => element("li", "", `${id}: ${reason}`));
+  details.querySelector("ul").replaceChildren(...reasons);
 }
 
-async function changeModel() {
+function changeModel() {
   const model = chosenModel();
   byId("model-note").textContent = `${model.architecture} · ${model.labels.join(", ")}`;
-  byId("examples").hidden = true;
-  const examples = await examplesFor(model);
-  if (model !== chosenModel()) return; // another was chosen while this one's examples came
+  const examples = examplesFor(model);
   byId("examples").querySelector(".chips").replaceChildren(...examples.map(makeExample));
   byId("examples").hidden = examples.length === 0;
 }
@@ -137,5 +136,5 @@ byId("compose").addEventListener("submit", (event) => {
 byId("text").addEventListener("keydown", (event) => {
   if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) submit();
 });
-byId("model").addEventListener("change", () => changeModel().catch(showProblem));
+byId("model").addEventListener("change", changeModel);
 loadModels().catch(showProblem);

@@ -23,12 +23,6 @@ export async function listModels() {
   return body.data;
 }
 
-/** @returns {Promise<object>} what the service tells about one model: its card and its manifest */
-export async function describeModel(id) {
-  const { body } = await request(`/v1/models/${encodeURIComponent(id)}`);
-  return body;
-}
-
 /**
  * Classify one text, with its steps.
  *
