@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-import importlib.util
-
 import typer
 
+from app.commands.bench import bench
+from app.commands.classify import classify
+from app.commands.doctor import doctor
+from app.commands.models import models
 from app.commands.serve import serve
+from app.commands.training import register as register_training
 
 cli = typer.Typer(
     name="readtrace",
@@ -15,11 +18,9 @@ cli = typer.Typer(
     pretty_exceptions_enable=False,
     add_completion=False,
 )
-cli.command()(serve)
-if importlib.util.find_spec("app.commands.training") is not None:
-    from app.commands.training import register
-
-    register(cli)
+for command in (serve, classify, models, bench, doctor):
+    cli.command()(command)
+register_training(cli)
 
 
 def main() -> None:

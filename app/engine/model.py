@@ -1,4 +1,4 @@
-"""A loaded model: its manifest, tokenizer and card, and a session for every pass."""
+"""A loaded model: its manifest, tokenizer and card, and a graph for every pass."""
 
 from __future__ import annotations
 
@@ -6,11 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-import onnxruntime as ort
 from tokenizers import Tokenizer
 
 from app.bundle import CARD, TOKENIZER, BundleError, Manifest, read_manifest
-from app.engine.sessions import check_signature, open_session, provider_in_use
+from app.engine.sessions import Graph, open_graph
 from app.scheduler.document import Array
 from app.settings import Settings
 from app.text import load_tokenizer
@@ -24,7 +23,7 @@ class Model:
     tokenizer: Tokenizer
     card: str
     provider: str
-    sessions: Mapping[str, ort.InferenceSession]  # by pass
+    graphs: Mapping[str, Graph]  # by pass
 
     @property
     def id(self) -> str:
@@ -33,9 +32,7 @@ class Model:
 
     def run(self, reading: str, arrays: Mapping[str, Array]) -> dict[str, Array]:
         """Run one pass over one batch; names and shapes as docs/architecture.md has them."""
-        session = self.sessions[reading]
-        names = [output.name for output in session.get_outputs()]
-        return dict(zip(names, session.run(names, dict(arrays)), strict=True))
+        return self.graphs[reading].run(arrays)
 
 
 def open_model(folder: Path, settings: Settings) -> Model:
@@ -46,18 +43,17 @@ def open_model(folder: Path, settings: Settings) -> Model:
         StartError: the device that was asked for is not there.
     """
     manifest = read_manifest(folder)
-    sessions: dict[str, ort.InferenceSession] = {}
-    for reading in manifest.passes:
-        session = open_session(folder / reading.graph, settings.device, settings.allow_cpu_fallback)
-        check_signature(session, manifest, reading)
-        sessions[reading.name] = session
+    graphs = {
+        reading.name: open_graph(folder, manifest, reading, settings.device, settings.allow_cpu_fallback)
+        for reading in manifest.passes
+    }
     card = folder / CARD
     return Model(
         manifest=manifest,
         tokenizer=_open_tokenizer(folder / TOKENIZER),
         card=card.read_text(encoding="utf-8") if card.is_file() else "",
-        provider=provider_in_use(next(iter(sessions.values()))),
-        sessions=sessions,
+        provider=graphs[manifest.passes[-1].name].provider,
+        graphs=graphs,
     )
 
 

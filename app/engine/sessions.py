@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
 import onnxruntime as ort
 
 from app.bundle import BundleError, Manifest, PassSpec
 from app.errors import StartError
+from app.scheduler.document import Array
 from app.settings import Device
 
 CPU_PROVIDER = "CPUExecutionProvider"
@@ -19,33 +21,53 @@ _FATAL = 4  # ONNX Runtime's own messages go past our log; what matters is raise
 Signature = dict[str, tuple[str, int]]  # tensor name -> (type, number of axes)
 
 
-def open_session(graph: Path, device: Device, allow_cpu_fallback: bool) -> ort.InferenceSession:
-    """Load a graph on a device.
+@dataclass(frozen=True, slots=True, eq=False)
+class Graph:
+    """An open session of one pass."""
+
+    session: ort.InferenceSession
+    outputs: tuple[str, ...]
+
+    @property
+    def provider(self) -> str:
+        """The provider that the session really runs on: what is available is not always what works."""
+        return str(self.session.get_providers()[0])
+
+    def run(self, arrays: Mapping[str, Array]) -> dict[str, Array]:
+        """Run the graph; may be called from many threads."""
+        return dict(zip(self.outputs, self.session.run(self.outputs, dict(arrays)), strict=True))
+
+
+def open_graph(
+    folder: Path, manifest: Manifest, reading: PassSpec, device: Device, allow_cpu_fallback: bool = False
+) -> Graph:
+    """Load the graph of a pass on a device and check its signature.
 
     Raises:
         StartError: ``cuda`` was asked for and the session runs on the CPU.
-        BundleError: ONNX Runtime does not take the graph.
+        BundleError: ONNX Runtime does not take the graph, or it is not what the manifest says.
     """
+    session = _open_session(folder / reading.graph, device)
+    graph = Graph(session, tuple(output.name for output in session.get_outputs()))
+    if device == "cuda" and graph.provider != CUDA_PROVIDER and not allow_cpu_fallback:
+        raise StartError(
+            "device=cuda was asked for, but ONNX Runtime runs on the CPU. Install the `gpu` extra (never "
+            "beside `cpu`), check with `readtrace doctor`, or set READTRACE_ALLOW_CPU_FALLBACK=true."
+        )
+    check_signature(session, manifest, reading)
+    return graph
+
+
+def _open_session(path: Path, device: Device) -> ort.InferenceSession:
     options = ort.SessionOptions()
     # The threads of the service run one batch each: threads inside of a run would compete with them.
     options.intra_op_num_threads = 1
     options.inter_op_num_threads = 1
     options.log_severity_level = _FATAL
     try:
-        session = ort.InferenceSession(str(graph), options, providers=_wanted_providers(device))
+        return ort.InferenceSession(str(path), options, providers=_wanted_providers(device))
     except Exception as error:  # ONNX Runtime's errors have no common class
-        raise BundleError(f"{graph}: ONNX Runtime does not load it: {type(error).__name__}") from error
-    if device == "cuda" and provider_in_use(session) != CUDA_PROVIDER and not allow_cpu_fallback:
-        raise StartError(
-            "device=cuda was asked for, but ONNX Runtime runs on the CPU. Install the `gpu` extra (never "
-            "beside `cpu`), check the driver with `readtrace doctor`, or set READTRACE_ALLOW_CPU_FALLBACK=true."
-        )
-    return session
-
-
-def provider_in_use(session: ort.InferenceSession) -> str:
-    """The provider that the session really runs on: what is available is not always what works."""
-    return str(session.get_providers()[0])
+        raise BundleError(f"{path}: ONNX Runtime does not load it: {type(error).__name__}") from error
 
 
 def check_signature(session: ort.InferenceSession, manifest: Manifest, reading: PassSpec) -> None:

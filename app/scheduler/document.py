@@ -110,7 +110,7 @@ class Document:
         self._move_on(segment.reading)
         return True
 
-    def reading(self, now_seconds: float) -> Reading:
+    def result(self, now_seconds: float) -> Reading:
         """The result of a finished document."""
         queue_seconds = max(0.0, now_seconds - self.arrived_seconds - self.run_seconds)
         return Reading(self.steps, queue_seconds, self.run_seconds)

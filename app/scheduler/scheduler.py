@@ -144,7 +144,7 @@ class Scheduler:
                 if problem is not None:
                     ended.append((document, problem))
                 elif document.finished:
-                    ended.append((document, document.reading(self._clock())))
+                    ended.append((document, document.result(self._clock())))
                 else:
                     going_on.append(document)
         self._settle(batch, ended, going_on)

@@ -1,0 +1,5 @@
+"""``python -m app`` is ``readtrace``."""
+
+from app.cli import main
+
+main()

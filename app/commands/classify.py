@@ -1,0 +1,142 @@
+"""``readtrace classify``: a file in, JSON Lines out, through the service's own queue and engine."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Annotated
+
+import orjson
+import typer
+
+from app import explain as explanations
+from app.answer import Answer
+from app.api.classify import describe
+from app.api.schema import ClassifyRequest, Explain
+from app.commands.options import Bundles, DeviceOption, user_errors
+from app.commands.rows import Row, format_of, open_text, read_rows
+from app.engine.model import Model
+from app.errors import Problem
+from app.logs import configure_logs
+from app.service import Service
+from app.settings import read_settings
+from app.text import Truncate
+
+_AHEAD = 512  # rows in the queue at once: enough for full batches of every length, and bounded memory
+_PROGRESS_SECONDS = 1.0
+_PATIENCE_SECONDS = 3600.0  # nobody waits for a single row
+
+_Waiting = tuple[Row, asyncio.Task[Answer | Problem] | None]
+
+
+def classify(
+    file: Annotated[
+        Path, typer.Argument(help="A .jsonl, .csv, .tsv or .txt file, also .gz; - for JSON Lines.")
+    ],
+    model: Annotated[str | None, typer.Option(help="Model that reads: NAME or NAME@VERSION.")] = None,
+    column: Annotated[str, typer.Option(help="Column or field of the text.")] = "text",
+    explain: Annotated[Explain, typer.Option(help="What to tell about the reading.")] = "none",
+    truncate: Annotated[
+        Truncate, typer.Option(help="What happens to documents that are too long.")
+    ] = "error",
+    bundles: Bundles = None,
+    device: DeviceOption = None,
+) -> None:
+    """Classify the rows of a file; writes one JSON object a row, in order, to standard output.
+
+    Rows that fail are written with their line and problem; the exit code is 1 when there was one.
+    """
+    with user_errors():
+        settings = read_settings(bundles=bundles, device=device, log_format="console", log_level="warning")
+        configure_logs(settings)
+        form = format_of(file)
+        service = Service.load(settings)
+        asked = ClassifyRequest(input="", explain=explain, truncate=truncate)
+        with open_text(file) as lines:
+            rows = read_rows(lines, form, column)
+            failed = asyncio.run(_classify_rows(service, service.registry.find(model), asked, rows))
+    if failed:
+        raise typer.Exit(1)
+
+
+async def _classify_rows(service: Service, model: Model, asked: ClassifyRequest, rows: Iterator[Row]) -> int:
+    """Read rows in a thread, keep some in the queue, write answers in order; how many rows failed."""
+    service.start()
+    progress = _Progress()
+    loop = asyncio.get_running_loop()
+    waiting: asyncio.Queue[_Waiting | None] = asyncio.Queue()
+    room = threading.Semaphore(_AHEAD)
+
+    def accept(row: Row) -> None:
+        text = row.text
+        task = None if text is None else loop.create_task(_read(service, model, text, asked.truncate))
+        waiting.put_nowait((row, task))
+
+    def read() -> None:
+        for row in rows:
+            room.acquire()
+            loop.call_soon_threadsafe(accept, row)
+
+    reading = loop.run_in_executor(None, read)
+    reading.add_done_callback(lambda _: waiting.put_nowait(None))
+    while (entry := await waiting.get()) is not None:
+        progress.count(await _write(*entry, asked))
+        room.release()
+        if waiting.empty():
+            sys.stdout.buffer.flush()
+    progress.finish()
+    await service.stop()
+    await reading  # raises what reading the file raised
+    return progress.failed
+
+
+async def _read(service: Service, model: Model, text: str, truncate: Truncate) -> Answer | Problem:
+    (answer,) = await service.classify(model, [text], truncate, _PATIENCE_SECONDS)
+    return answer
+
+
+async def _write(row: Row, task: asyncio.Task[Answer | Problem] | None, asked: ClassifyRequest) -> bool:
+    """Write a row's answer or problem; whether it was answered."""
+    found: dict[str, object] = {"line": row.line}
+    answer = None if task is None else await task
+    if isinstance(answer, Answer):
+        found |= describe(answer, asked)
+        if asked.explain == "none" and answer.model.manifest.skips:
+            found["skip_rate"] = explanations.skip_rate(answer)
+    else:
+        found["error"] = row.problem if answer is None else answer.body()
+    sys.stdout.buffer.write(
+        orjson.dumps(found, option=orjson.OPT_SERIALIZE_NUMPY | orjson.OPT_APPEND_NEWLINE)
+    )
+    return isinstance(answer, Answer)
+
+
+class _Progress:
+    """Rows done, failed and per second, on standard error."""
+
+    def __init__(self) -> None:
+        self.rows = 0
+        self.failed = 0
+        self._started = time.monotonic()
+        self._shown = self._started
+
+    def count(self, answered: bool) -> None:
+        self.rows += 1
+        self.failed += not answered
+        if time.monotonic() - self._shown >= _PROGRESS_SECONDS:
+            self._shown = time.monotonic()
+            self._show("\r")
+
+    def finish(self) -> None:
+        sys.stdout.buffer.flush()
+        self._show("\n")
+
+    def _show(self, end: str) -> None:
+        seconds = max(time.monotonic() - self._started, 1e-9)
+        line = f"{self.rows} rows, {self.failed} failed, {self.rows / seconds:.0f} rows/s"
+        sys.stderr.write(f"{line}{end}")
+        sys.stderr.flush()

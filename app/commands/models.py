@@ -1,0 +1,37 @@
+"""``readtrace models``: what a folder of bundles holds."""
+
+from __future__ import annotations
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from app.bundle import BundleError, find_bundles, read_manifest
+from app.commands.options import USER_ERROR, Bundles, user_errors
+from app.errors import StartError
+from app.settings import read_settings
+
+
+def models(bundles: Bundles = None) -> None:
+    """List the bundles of a folder: their files are checked, nothing is run. Exit code 2 when one is bad."""
+    table = Table("model", "version", "architecture", "labels", "longest document", "state")
+    refused = 0
+    with user_errors():
+        settings = read_settings(bundles=bundles)
+        try:
+            folders = find_bundles(settings.bundles)
+        except BundleError as error:
+            raise StartError(str(error)) from error
+        for folder in folders:
+            try:
+                found = read_manifest(folder)
+            except BundleError as error:
+                refused += 1
+                table.add_row(folder.parent.name, folder.name, "", "", "", f"refused: {error}")
+                continue
+            labels = ", ".join(found.labels)
+            longest = f"{found.longest_document} tokens"
+            table.add_row(found.name, found.version, found.architecture, labels, longest, "good")
+    Console().print(table)
+    if refused:
+        raise typer.Exit(USER_ERROR)

@@ -1,0 +1,110 @@
+"""Reads texts row by row from JSON Lines, CSV, TSV and plain text, also compressed."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import io
+import json
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal, TextIO
+
+from app.errors import StartError
+
+Format = Literal["jsonl", "csv", "tsv", "txt"]
+_FORMATS: dict[str, Format] = {".jsonl": "jsonl", ".csv": "csv", ".tsv": "tsv", ".txt": "txt"}
+_LONGEST_FIELD = 64 * 2**20  # characters; the csv module's own 128 KiB is less than a book
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A row's text, or why it has none."""
+
+    line: int
+    text: str | None
+    problem: str = ""
+
+
+def format_of(path: Path) -> Format:
+    """The format that a file's name tells; standard input and unknown names are JSON Lines.
+
+    Raises:
+        StartError: the name tells another format.
+    """
+    suffixes = [suffix for suffix in path.suffixes if suffix != ".gz"]
+    if str(path) == "-":
+        return "jsonl"
+    if not suffixes or suffixes[-1] not in _FORMATS:
+        raise StartError(f"{path}: expected {', '.join(_FORMATS)} (or one of these with .gz)")
+    return _FORMATS[suffixes[-1]]
+
+
+@contextmanager
+def open_text(path: Path) -> Iterator[TextIO]:
+    """Open a file, a compressed file or standard input (``-``) as UTF-8.
+
+    Raises:
+        StartError: it cannot be opened.
+    """
+    if str(path) == "-":
+        yield io.TextIOWrapper(sys.stdin.buffer, encoding="utf-8", errors="surrogateescape", newline="")
+        return
+    opened = gzip.open if path.suffix == ".gz" else open
+    try:
+        # Bytes that are no UTF-8 become lone surrogates, which fail their own row and no other.
+        with opened(path, "rt", encoding="utf-8", errors="surrogateescape", newline="") as file:
+            yield file
+    except (OSError, EOFError) as error:
+        raise StartError(f"{path}: cannot be read: {error}") from error
+
+
+def read_rows(file: TextIO, form: Format, column: str) -> Iterator[Row]:
+    """The rows of a file, one at a time.
+
+    Raises:
+        StartError: a table has no such column.
+    """
+    if form == "jsonl":
+        yield from _json_rows(file, column)
+    elif form == "txt":
+        for number, line in enumerate(file, start=1):
+            yield Row(number, line.rstrip("\r\n"))
+    else:
+        yield from _table_rows(file, "," if form == "csv" else "\t", column)
+
+
+def _json_rows(file: TextIO, column: str) -> Iterator[Row]:
+    for number, line in enumerate(file, start=1):
+        if not line.strip():
+            continue
+        try:
+            value = json.loads(line)
+        except json.JSONDecodeError as error:
+            yield Row(number, None, f"expected JSON: {error.msg} at column {error.colno}")
+            continue
+        text = value.get(column) if isinstance(value, dict) else value
+        if isinstance(text, str):
+            yield Row(number, text)
+        else:
+            yield Row(number, None, f"expected a string or an object with a string {column!r}")
+
+
+def _table_rows(file: TextIO, delimiter: str, column: str) -> Iterator[Row]:
+    csv.field_size_limit(_LONGEST_FIELD)
+    reader = csv.DictReader(file, delimiter=delimiter)
+    if column not in (reader.fieldnames or ()):
+        raise StartError(f"expected a column {column!r}, found {', '.join(reader.fieldnames or ())}")
+    while True:
+        try:
+            row = next(reader)
+        except StopIteration:
+            return
+        except csv.Error as error:
+            yield Row(reader.line_num, None, f"expected a table row: {error}")
+            continue
+        text = row[column]
+        yield Row(reader.line_num, text, "" if text is not None else f"no value in column {column!r}")
