@@ -1,4 +1,4 @@
-"""From a configuration to what the trainer takes: labels, tokenizer, encoded documents, initial word vectors."""
+"""From a configuration to what the trainer takes: labels, tokenizer, documents, initial word vectors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The commands that need the `train` extra: train, evaluate, export. PyTorch is imported when one is called."""
+"""train, evaluate and export: they need the `train` extra, so PyTorch is imported when one is called."""
 
 from __future__ import annotations
 
@@ -105,7 +105,6 @@ def export(
     name: Annotated[str, typer.Option(help="The model's name in requests.")],
     bundles: Annotated[Path, typer.Option(help="Folder that takes NAME/VERSION/.")] = Path("bundles"),
     version: Annotated[str, typer.Option(help="Numbers with dots.")] = "1",
-    storage: Annotated[str, typer.Option(help="Word vectors kept as float32, float16 or int8.")] = "int8",
     documents: Annotated[
         Path | None, typer.Option(help="Real texts for the proof; else the dev split.")
     ] = None,
@@ -118,7 +117,7 @@ def export(
     _require_train_extra()
     from export.command import ExportOptions, export_run
 
-    export_run(run, ExportOptions(name, version, bundles, storage, documents, compare, root), Console())
+    export_run(run, ExportOptions(name, version, bundles, documents, compare, root), Console())
 
 
 def _absolute(paths: list[Path] | None) -> list[str] | None:

@@ -11,11 +11,12 @@ from dataclasses import dataclass
 import numpy as np
 import onnx
 from numpy.typing import NDArray
+from onnx import TensorProto
 from torch import Tensor, nn
 
 from app.bundle import GroupSpec, PassSpec, TensorSpec, TraceSpec
-from export.embedding import StoredEmbedding
 from export.graph import Dimension, Graph
+from models.text.storage import StoredVectors
 
 ROWS, LENGTH = "rows", "length"
 CAUSAL = TraceSpec(causal=True, meaning="after each word: the answer for the text up to and including it")
@@ -108,7 +109,7 @@ def lstm(
     w, r, b = lstm_weights(cell)
     first, last = graph.integers(0), graph.integers(1)
     initial = [graph.op("Unsqueeze", state, first) for state in states]
-    sequence_lens = graph.op("Cast", lengths, to=6) if lengths else ""
+    sequence_lens = graph.op("Cast", lengths, to=TensorProto.INT32) if lengths else ""
     weights = [graph.constant(f"{name}.{part}", value) for part, value in (("w", w), ("r", r), ("b", b))]
     y, h, c = graph.ops(
         "LSTM", [x, *weights, sequence_lens, *initial], 3, hidden_size=cell.hidden_size, direction=direction
@@ -124,6 +125,18 @@ def linear(
     return product if bias is None else graph.op("Add", product, graph.constant(f"{name}.b", bias))
 
 
-def embed(graph: Graph, embedding: StoredEmbedding, token_ids: str) -> str:
+def lookup(graph: Graph, embedding: StoredVectors, token_ids: str) -> str:
+    """Word vectors: int64 `[…]` -> float32 `[…, embedding]`."""
+    rows = graph.op("Gather", graph.constant("embedding", embedding.table), token_ids, axis=0)
+    if embedding.table.dtype != np.float32:
+        rows = graph.op("Cast", rows, to=TensorProto.FLOAT)
+    if embedding.scale is None:
+        return rows
+    return graph.op(
+        "Mul", rows, graph.op("Gather", graph.constant("scale", embedding.scale), token_ids, axis=0)
+    )
+
+
+def embed(graph: Graph, embedding: StoredVectors, token_ids: str) -> str:
     """Word vectors with time first: `[rows, length]` -> `[length, rows, embedding]`."""
-    return embedding.lookup(graph, graph.op("Transpose", token_ids, perm=[1, 0]))
+    return lookup(graph, embedding, graph.op("Transpose", token_ids, perm=[1, 0]))

@@ -14,9 +14,9 @@ from __future__ import annotations
 
 import numpy as np
 from numpy.typing import NDArray
+from onnx import TensorProto
 
 from app.bundle import PassSpec, TensorSpec, TraceSpec
-from export.embedding import StoredEmbedding
 from export.graph import Graph
 from export.lowering.base import (
     Lowered,
@@ -25,6 +25,7 @@ from export.lowering.base import (
     array,
     embed,
     linear,
+    lookup,
     lstm,
     pass_inputs,
     state_input,
@@ -33,6 +34,7 @@ from export.lowering.base import (
 )
 from export.lowering.lstm import BUCKETS
 from models.architectures.leap import KEEP, SKIP, LeapLSTM
+from models.text.storage import StoredVectors
 
 _WINDOW = 32  # words decided on at once
 _TRACE = TraceSpec(
@@ -41,7 +43,7 @@ _TRACE = TraceSpec(
 )
 
 
-def lower(model: LeapLSTM, embedding: StoredEmbedding) -> Lowered:
+def lower(model: LeapLSTM, embedding: StoredVectors) -> Lowered:
     """The passes `look_ahead` (backward) and `read` (forward)."""
     features = TensorSpec(name="decision_features", shape=(model.config.decision_hidden,))
     look_ahead, look_ahead_graph = _look_ahead(model, embedding, features)
@@ -50,7 +52,7 @@ def lower(model: LeapLSTM, embedding: StoredEmbedding) -> Lowered:
     return Lowered((look_ahead, read), graphs, _TRACE, None, BUCKETS)
 
 
-def _look_ahead(model: LeapLSTM, embedding: StoredEmbedding, features: TensorSpec) -> tuple[PassSpec, Graph]:
+def _look_ahead(model: LeapLSTM, embedding: StoredVectors, features: TensorSpec) -> tuple[PassSpec, Graph]:
     ahead = model.look_ahead
     reach, hidden = max(ahead.widths), model.config.reverse_hidden
     states = (
@@ -122,7 +124,7 @@ def _length(graph: Graph, token_ids: str) -> str:
     return graph.op("Squeeze", graph.op("Shape", token_ids, start=1, end=2))
 
 
-def _read(model: LeapLSTM, embedding: StoredEmbedding, features: TensorSpec) -> tuple[PassSpec, Graph]:
+def _read(model: LeapLSTM, embedding: StoredVectors, features: TensorSpec) -> tuple[PassSpec, Graph]:
     classes, hidden = model.classifier.out_features, model.config.hidden
     states = (TensorSpec(name="h", shape=(hidden,)), TensorSpec(name="c", shape=(hidden,)))
     keep_probability = TensorSpec(name="keep_probability")
@@ -131,7 +133,7 @@ def _read(model: LeapLSTM, embedding: StoredEmbedding, features: TensorSpec) -> 
     token_ids, lengths = pass_inputs(graph)
     decision_features = graph.input(features.name, "float32", ["rows", "length", *features.shape])
     h, c = (state_input(graph, state) for state in states)
-    x = embedding.lookup(graph, token_ids)  # [rows, length, d]
+    x = lookup(graph, embedding, token_ids)  # [rows, length, d]
     h_next, c_next, states_read, words_read = _leap(graph, model, (x, decision_features, lengths), (h, c))
 
     found = graph.op("Less", words_read, _length(graph, token_ids))  # [iterations, rows]
@@ -223,9 +225,13 @@ def _leap(
     )
     take = body.op("Unsqueeze", found, body.integers(1))
     h_next, c_next = body.op("Where", take, h_new, h), body.op("Where", take, c_new, c)
-    q_next = body.op("Add", word, body.op("Cast", found, to=7))  # without a find, word is q + window already
-    more = body.op("ReduceMax", body.op("Cast", body.op("Less", q_next, lengths), to=7), keepdims=0)
-    body.output("leap_more", body.op("Cast", more, to=9), "bool", [])
+    q_next = body.op(
+        "Add", word, body.op("Cast", found, to=TensorProto.INT64)
+    )  # none found: word is q + window
+    more = body.op(
+        "ReduceMax", body.op("Cast", body.op("Less", q_next, lengths), to=TensorProto.INT64), keepdims=0
+    )
+    body.output("leap_more", body.op("Cast", more, to=TensorProto.BOOL), "bool", [])
     body.output("leap_q_next", q_next, "int64", ["rows"])
     for name, value in (("h", h_next), ("c", c_next), ("h_out", h_next)):
         body.output(f"leap_{name}_next", value, "float32", ["rows", model.config.hidden])
@@ -276,11 +282,13 @@ def _iteration_after(graph: Graph, found: str, kept: str) -> str:
     Iterations that read nothing are passed over: a table per row maps the count of words read so far to the
     iteration that read the last of them.
     """
-    found_rows = graph.op("Cast", graph.op("Transpose", found, perm=[1, 0]), to=7)  # [rows, iterations]
+    found_rows = graph.op(
+        "Cast", graph.op("Transpose", found, perm=[1, 0]), to=TensorProto.INT64
+    )  # [rows, iterations]
     count = graph.op("CumSum", found_rows, graph.scalar(1))
     iterations = graph.op("Shape", found_rows, start=1, end=2)
     spare = graph.op("Add", iterations, graph.scalar(1))  # where iterations that read nothing write
-    position = graph.op("Where", graph.op("Cast", found_rows, to=9), count, spare)
+    position = graph.op("Where", graph.op("Cast", found_rows, to=TensorProto.BOOL), count, spare)
     numbers = graph.op(
         "CumSum", graph.op("Expand", graph.scalar(1), graph.op("Shape", found_rows)), graph.scalar(1)
     )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from app.bundle import PassSpec, TensorSpec
-from export.embedding import StoredEmbedding
 from export.graph import Graph
 from export.lowering.base import (
     CAUSAL,
@@ -19,11 +18,12 @@ from export.lowering.base import (
     state_output,
 )
 from models.architectures.lstm import LSTM
+from models.text.storage import StoredVectors
 
 BUCKETS = (8, 16, 24, 32, 48, 64, 96, 128)
 
 
-def lower(model: LSTM, embedding: StoredEmbedding) -> Lowered:
+def lower(model: LSTM, embedding: StoredVectors) -> Lowered:
     """One forward pass with the states h and c."""
     classes, hidden = model.classifier.out_features, model.cell.hidden_size
     states = (TensorSpec(name="h", shape=(hidden,)), TensorSpec(name="c", shape=(hidden,)))

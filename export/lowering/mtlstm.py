@@ -13,7 +13,6 @@ from __future__ import annotations
 import numpy as np
 
 from app.bundle import GroupSpec, PassSpec, TensorSpec
-from export.embedding import StoredEmbedding
 from export.graph import Graph
 from export.lowering import lstm as plain
 from export.lowering.base import (
@@ -31,11 +30,12 @@ from export.lowering.base import (
 )
 from models.architectures.mtlstm import MTLSTM, MemoryGroup, MemoryGroupWithCellGates
 from models.errors import ConfigError
+from models.text.storage import StoredVectors
 
 _SLOWEST = 1024  # words; a period beyond this would make every segment, and so every document, that long
 
 
-def lower(model: MTLSTM, embedding: StoredEmbedding) -> Lowered:
+def lower(model: MTLSTM, embedding: StoredVectors) -> Lowered:
     """One forward pass; the states h and c hold all groups, fastest first."""
     classes, hidden = model.classifier.out_features, sum(model.sizes)
     states = (TensorSpec(name="h", shape=(hidden,)), TensorSpec(name="c", shape=(hidden,)))

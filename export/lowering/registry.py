@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from export.embedding import StoredEmbedding
 from export.lowering import leap, lstm, mtlstm
 from export.lowering.base import Lowered
 from models.architectures.base import Architecture
 from models.architectures.leap import LeapLSTM
 from models.architectures.lstm import LSTM
 from models.architectures.mtlstm import MTLSTM
+from models.text.storage import StoredVectors
 
 
-def lower(model: Architecture, embedding: StoredEmbedding) -> Lowered:
+def lower(model: Architecture, embedding: StoredVectors) -> Lowered:
     """The graphs of a trained network with its stored word vectors."""
     match model:
         case LSTM():

@@ -13,6 +13,7 @@ import torch
 from pydantic import BaseModel, ConfigDict, Field
 from torch import Tensor, nn
 
+from models.text.storage import Storage
 from models.text.tokenizer import PADDING_ID
 
 
@@ -23,6 +24,7 @@ class ModelConfig(BaseModel):
 
     embedding_size: int = Field(100, ge=1)  # used where no word vectors are given
     tune_embedding: bool = True
+    embedding_storage: Storage = "int8"  # how the bundle keeps the word vectors
     dropout: float = Field(0.5, ge=0, lt=1)  # on the embedded words and on the state that is read out
     init_range: float = Field(0.1, gt=0)  # weights start in U[-init_range, init_range]
 

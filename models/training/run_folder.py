@@ -26,6 +26,7 @@ from models.architectures.base import Architecture
 from models.architectures.registry import build
 from models.config import RunConfig
 from models.errors import RunError
+from models.text.storage import store_vectors
 
 CONFIG, TOKENIZER, WEIGHTS = "config.json", "tokenizer.json", "weights.safetensors"
 METRICS, CHECKPOINT, CURVES = "metrics.jsonl", "checkpoint.pt", "curves.png"
@@ -94,7 +95,7 @@ class RunFolder:
         return Tokenizer.from_file(str(self.path / TOKENIZER))
 
     def model(self, device: torch.device | str = "cpu") -> Architecture:
-        """The network with the best weights, in evaluation mode.
+        """The network with the best weights, its word vectors rounded as a bundle stores them.
 
         Raises:
             RunError: no weights yet, or weights of another network.
@@ -108,6 +109,10 @@ class RunFolder:
             model.load_state_dict(load_file(path))
         except (RuntimeError, ValueError) as error:
             raise RunError(f"{path}: expected the weights of this run: {error}") from error
+        vectors = model.embedding.weight.detach().numpy()
+        rounded = store_vectors(vectors, record.config.model.embedding_storage).vectors
+        with torch.no_grad():
+            model.embedding.weight.copy_(torch.from_numpy(rounded))
         return model.to(device).eval()
 
     def save_weights(self, weights: dict[str, Tensor]) -> None:

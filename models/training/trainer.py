@@ -1,4 +1,4 @@
-"""The training loop: it knows no architecture, and takes a killed run to an unbroken run's result.
+"""The training loop: it knows no architecture, and takes a killed run to the result of an unbroken one.
 
 A checkpoint holds weights, averages, optimizer, random state and the position within the epoch; batches follow
 from seed and epoch alone. So every step after a resume is the step that would have come.

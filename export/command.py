@@ -1,0 +1,172 @@
+"""What `readtrace export` does: lower the best weights, prove the graphs, and write the bundle."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from rich.console import Console
+from tokenizers import Tokenizer
+
+from app.bundle import CARD, MANIFEST, TOKENIZER, GoldenDocument, Manifest, Training, file_sha256
+from export.card import Comparison, read_comparisons, write_card
+from export.graph import OPSET
+from export.lowering.base import Lowered, array
+from export.lowering.registry import lower
+from export.proof import TOLERANCE, Proof, TokenIds, prove
+from export.reading import GraphReader
+from models.data.rows import Columns, read_rows
+from models.errors import ConfigError, RunError
+from models.text.storage import store_vectors
+from models.training.run_folder import RunFolder, RunRecord
+
+_REAL_DOCUMENTS = 64  # of the proof
+_GOLDEN_DOCUMENTS = 8
+_LONGEST_DOCUMENT = 100_000  # tokens; longer documents are refused or cut, as the caller asks
+_NUMBERS = (int, float)
+
+
+@dataclass(frozen=True)
+class ExportOptions:
+    """What the bundle is called and what goes into it."""
+
+    name: str
+    version: str = "1"
+    bundles: Path = Path("bundles")
+    documents: Path | None = None  # real texts for the proof; None: the run's dev or training file
+    compare: Path | None = None
+    root: Path = Path()  # where the run's relative paths start
+
+
+def export_run(run: Path, options: ExportOptions, console: Console) -> Path:
+    """Export a run's best weights to `bundles/NAME/VERSION` and return that folder.
+
+    Raises:
+        ReadtraceTrainingError: no run, bad options, or a bundle that exists already.
+        ProofError: the graphs do not give the network's answers.
+    """
+    folder = RunFolder(run)
+    record = folder.record()
+    target = _free_target(options)
+    comparisons = read_comparisons(options.compare) if options.compare else []
+    model = folder.model()
+    stored = store_vectors(array(model.embedding.weight), record.config.model.embedding_storage)
+    tokenizer = folder.tokenizer()
+    texts = _real_texts(record, options)
+    with console.status("lowering to ONNX"):
+        lowered = lower(model, stored)
+    with console.status("proving that the graphs give the network's answers"):
+        real = [np.array(encoding.ids, dtype=np.int32) for encoding in tokenizer.encode_batch_fast(texts)]
+        proof = prove(model, lowered, real)
+    console.print(f"proof: {proof}", highlight=False)
+    target.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=target.parent, prefix=".export-") as partial:
+        _write(Path(partial), folder, options, lowered, (proof, comparisons), _golden(lowered, texts, real))
+        Path(partial).chmod(0o755)
+        shutil.copytree(partial, target)
+    size = sum(path.stat().st_size for path in target.iterdir())
+    console.print(
+        f"bundle {options.name}@{options.version} in {target} ({size / 1e6:.1f} MB)", highlight=False
+    )
+    return target
+
+
+def _free_target(options: ExportOptions) -> Path:
+    target = options.bundles / options.name / options.version
+    if target.exists():
+        raise ConfigError(f"{target} exists already: choose another --version, or remove it")
+    return target
+
+
+def _real_texts(record: RunRecord, options: ExportOptions) -> list[str]:
+    data = record.config.data
+    source = options.documents or options.root / (data.dev or data.train)[0]
+    columns = Columns(data.text_column, data.label_column)
+    texts = [row.text for row in read_rows(source, columns, on_bad=lambda error: None)]
+    if not texts:
+        raise RunError(
+            f"{source}: expected real documents for the proof, found none (name some with --documents)"
+        )
+    order = np.random.default_rng(0).permutation(len(texts))[:_REAL_DOCUMENTS]
+    return [texts[index] for index in order]
+
+
+def _golden(lowered: Lowered, texts: Sequence[str], real: Sequence[TokenIds]) -> tuple[GoldenDocument, ...]:
+    """The shortest real documents and one longer than a segment where there is one, with their answers."""
+    order = sorted(range(len(texts)), key=lambda index: len(real[index]))
+    longer = [index for index in order if len(real[index]) > lowered.length_buckets[-1]][:1]
+    chosen = [*order[: _GOLDEN_DOCUMENTS - len(longer)], *longer]
+    reader = GraphReader(lowered.passes, lowered.graphs)
+    documents = []
+    for index in chosen:
+        (found,) = reader.read([real[index]], lowered.length_buckets[-1])
+        skipped = tuple(bool(value) for value in found["skipped"]) if "skipped" in found else None
+        answer = tuple(float(value) for value in found["probabilities"][-1])
+        documents.append(GoldenDocument(text=texts[index], probabilities=answer, skipped=skipped))
+    return tuple(documents)
+
+
+def _write(
+    target: Path,
+    folder: RunFolder,
+    options: ExportOptions,
+    lowered: Lowered,
+    evidence: tuple[Proof, Sequence[Comparison]],
+    golden: tuple[GoldenDocument, ...],
+) -> None:
+    record = folder.record()
+    for name, graph in lowered.graphs.items():
+        (target / name).write_bytes(graph.SerializeToString())
+    tokenizer: Tokenizer = folder.tokenizer()
+    tokenizer.save(str(target / TOKENIZER), pretty=False)
+    manifest = Manifest(
+        name=options.name,
+        version=options.version,
+        architecture=record.config.model.architecture,
+        sizes=_sizes(record),
+        labels=record.labels,
+        polarity=record.config.data.polarity or None,
+        trace=lowered.trace,
+        groups=lowered.groups,
+        passes=lowered.passes,
+        length_buckets=lowered.length_buckets,
+        longest_document=_LONGEST_DOCUMENT,
+        opset=OPSET,
+        training=Training(
+            data=record.config.data.name,
+            terms=record.config.data.terms,
+            recipe=record.config.recipe,
+            seed=record.config.training.seed,
+            metrics=_metrics(folder),
+        ),
+        golden=golden,
+        golden_tolerance=TOLERANCE,
+        sha256={path.name: file_sha256(path) for path in sorted(target.iterdir())},
+    )
+    (target / CARD).write_text(write_card(manifest, record, *evidence), encoding="utf-8")
+    hashes = manifest.sha256 | {CARD: file_sha256(target / CARD)}
+    manifest = manifest.model_copy(update={"sha256": hashes})
+    (target / MANIFEST).write_text(manifest.model_dump_json(indent=1, exclude_none=True), encoding="utf-8")
+    for path in target.iterdir():
+        with path.open("rb") as file:
+            os.fsync(file.fileno())
+
+
+def _sizes(record: RunRecord) -> dict[str, int | float | str | bool | list[int]]:
+    model = record.config.model.model_dump(
+        exclude={"architecture", "embedding_size", "dropout", "init_range", "tune_embedding"}
+    )
+    sizes = {name: list(value) if isinstance(value, tuple) else value for name, value in model.items()}
+    return {"vocabulary": record.embedding_shape[0], "embedding": record.embedding_shape[1], **sizes}
+
+
+def _metrics(folder: RunFolder) -> dict[str, dict[str, float]]:
+    return {
+        name: {key: float(value) for key, value in report.items() if isinstance(value, _NUMBERS)}
+        for name, report in folder.evaluations()
+    }

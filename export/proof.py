@@ -1,0 +1,159 @@
+"""The proof that an exported model is the trained one: every text the same answer, however it is run.
+
+Checked on random and on real documents: whole and cut into segments of every length bucket, alone and in padded
+batches; against PyTorch within `TOLERANCE`, and for models that skip, the same decision at every word.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import onnx
+import torch
+from numpy.typing import NDArray
+
+from app.bundle import PassSpec
+from export.lowering.base import Lowered
+from export.reading import Arrays, GraphReader
+from models.architectures.base import Architecture
+
+TOLERANCE = 1e-5  # largest difference of a probability; float32 sums taken in another order give about 1e-6
+_DECISION_MARGIN = 1e-5  # keep probabilities this close to 0.5 may fall either way in float32
+_RANDOM_DOCUMENTS = 24
+_BATCH = 16
+
+TokenIds = NDArray[np.int32]
+
+
+class ProofError(Exception):
+    """The exported model is not the trained one; the message says where and by how much."""
+
+
+@dataclass(frozen=True)
+class Proof:
+    """What was compared, and the largest differences found."""
+
+    documents: int
+    words: int
+    probability_difference: float
+    keep_difference: float | None
+    decisions: int | None  # compared, all equal
+    batch_invariant: bool  # bit-equal alone, in batches and in segments
+
+    def __str__(self) -> str:
+        decisions = "" if self.decisions is None else f", {self.decisions:,} decisions equal"
+        invariant = "bit-equal" if self.batch_invariant else "equal within the tolerance"
+        return (
+            f"{self.documents} documents, {self.words:,} words: largest difference to PyTorch "
+            f"{self.probability_difference:.1e} (tolerance {TOLERANCE:.0e}){decisions}; "
+            f"alone, batched and in segments {invariant}"
+        )
+
+
+def prove(model: Architecture, lowered: Lowered, real: Sequence[TokenIds], seed: int = 0) -> Proof:
+    """Compare the graphs of a lowered model with the network they come from.
+
+    Args:
+        model: the network, with the word vectors as stored.
+        lowered: its graphs.
+        real: token ids of real documents.
+        seed: for the random documents.
+
+    Raises:
+        ProofError: a graph of another signature, or an answer or decision that differs.
+    """
+    reader = GraphReader(lowered.passes, lowered.graphs)
+    for reading in lowered.passes:
+        _check_signature(lowered.graphs[reading.graph], reading)
+    longest = lowered.length_buckets[-1]
+    documents = [*random_documents(model.embedding.num_embeddings, longest, seed), *real]
+    expected = [_trace(model, document) for document in documents]
+    alone = [reader.read([document], longest)[0] for document in documents]
+    differences = [_difference(e, found, n) for n, (e, found) in enumerate(zip(expected, alone, strict=True))]
+    invariant = True
+    for segment in lowered.length_buckets:
+        for start in range(0, len(documents), _BATCH):
+            batch = reader.read(documents[start : start + _BATCH], segment)
+            for n, found in enumerate(batch, start=start):
+                _difference(expected[n], found, n)
+                invariant &= all(np.array_equal(found[name], alone[n][name]) for name in expected[n])
+    words = sum(len(document) for document in documents)
+    skips = "skipped" in expected[0]
+    return Proof(
+        documents=len(documents),
+        words=words,
+        probability_difference=max(probability for probability, _ in differences),
+        keep_difference=max(keep for _, keep in differences) if skips else None,
+        decisions=words if skips else None,
+        batch_invariant=invariant,
+    )
+
+
+def random_documents(vocabulary: int, longest_segment: int, seed: int) -> list[TokenIds]:
+    """Random words in lengths from 1 to three segments, the borders between segments among them."""
+    random = np.random.default_rng(seed)
+    lengths = {1, 2, 3, longest_segment - 1, longest_segment, longest_segment + 1, 2 * longest_segment}
+    lengths |= set(random.integers(1, 3 * longest_segment, _RANDOM_DOCUMENTS - len(lengths)).tolist())
+    return [random.integers(1, vocabulary, length, dtype=np.int32) for length in sorted(lengths)]
+
+
+@torch.inference_mode()
+def _trace(model: Architecture, document: TokenIds) -> Arrays:
+    token_ids = torch.from_numpy(document.astype(np.int64))[None]
+    trace = model.trace(token_ids, torch.tensor([len(document)]))
+    found: Arrays = {"probabilities": torch.softmax(trace.logits, dim=-1)[0].numpy()}
+    if trace.skipped is not None and trace.keep_probability is not None:
+        found |= {"skipped": trace.skipped[0].numpy(), "keep_probability": trace.keep_probability[0].numpy()}
+    return found
+
+
+def _difference(expected: Arrays, found: Arrays, document: int) -> tuple[float, float]:
+    """Largest differences of probabilities and keep probabilities.
+
+    A decision that float32 cannot settle ends the comparison at its word: what follows reads another text.
+    """
+    end = len(expected["probabilities"])
+    keep = 0.0
+    if "skipped" in expected:
+        (flipped,) = np.nonzero(expected["skipped"] != found["skipped"])
+        if len(flipped):
+            word = int(flipped[0])
+            margin = abs(float(expected["keep_probability"][word]) - 0.5)
+            if margin > _DECISION_MARGIN:
+                raise ProofError(
+                    f"document {document}, word {word}: the decision differs, {margin:.1e} off a tie"
+                )
+            end = word
+        keep = _largest(expected["keep_probability"][:end], found["keep_probability"][:end])
+    probability = _largest(expected["probabilities"][:end], found["probabilities"][:end])
+    if not max(probability, keep) <= TOLERANCE:  # NaN fails too
+        raise ProofError(
+            f"document {document} of {len(expected['probabilities'])} words: probabilities differ by "
+            f"{probability:.1e}, keep probabilities by {keep:.1e}; the tolerance is {TOLERANCE:.0e}"
+        )
+    return probability, keep
+
+
+def _largest(expected: NDArray[np.generic], found: NDArray[np.generic]) -> float:
+    return float(np.abs(expected.astype(np.float64) - found.astype(np.float64)).max(initial=0.0))
+
+
+def _check_signature(graph: onnx.ModelProto, reading: PassSpec) -> None:
+    """The graph's inputs and outputs are those that the manifest declares.
+
+    Raises:
+        ProofError: a name is missing or unexpected.
+    """
+    onnx.checker.check_model(graph, full_check=True)
+    inputs = {"token_ids", "lengths", *reading.reads, *(state.name for state in reading.states)}
+    outputs = {*(step.name for step in reading.steps), *(f"{state.name}_next" for state in reading.states)}
+    for what, expected, found in (
+        ("inputs", inputs, {value.name for value in graph.graph.input}),
+        ("outputs", outputs, {value.name for value in graph.graph.output}),
+    ):
+        if expected != found:
+            raise ProofError(
+                f"{reading.graph}: expected the {what} {sorted(expected)}, found {sorted(found)}"
+            )
