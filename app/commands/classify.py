@@ -6,7 +6,8 @@ import asyncio
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections import deque
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -27,10 +28,12 @@ from app.settings import read_settings
 from app.text import Truncate
 
 _AHEAD = 512  # rows in the queue at once: enough for full batches of every length, and bounded memory
+_ROW_CHARACTERS = 8192  # a text counts as one row for each so many
+_UNLIMITED = 2**62  # here the reader is what bounds the queue
 _PROGRESS_SECONDS = 1.0
 _PATIENCE_SECONDS = 3600.0  # nobody waits for a single row
 
-_Waiting = tuple[Row, asyncio.Task[Answer | Problem] | None]
+_Done = tuple[Row, Answer | Problem | None]
 
 
 def classify(
@@ -51,7 +54,14 @@ def classify(
     Rows that fail are written with their line and problem; the exit code is 1 when there was one.
     """
     with user_errors():
-        settings = read_settings(bundles=bundles, device=device, log_format="console", log_level="warning")
+        settings = read_settings(
+            bundles=bundles,
+            device=device,
+            log_format="console",
+            log_level="warning",
+            max_queued_documents=_UNLIMITED,
+            max_queued_tokens=_UNLIMITED,
+        )
         configure_logs(settings)
         form = format_of(file)
         service = Service.load(settings)
@@ -68,25 +78,30 @@ async def _classify_rows(service: Service, model: Model, asked: ClassifyRequest,
     service.start()
     progress = _Progress()
     loop = asyncio.get_running_loop()
-    waiting: asyncio.Queue[_Waiting | None] = asyncio.Queue()
+    read_ahead: deque[Row] = deque()
+    groups: asyncio.Queue[asyncio.Task[list[_Done]] | None] = asyncio.Queue()
     room = threading.Semaphore(_AHEAD)
 
-    def accept(row: Row) -> None:
-        text = row.text
-        task = None if text is None else loop.create_task(_read(service, model, text, asked.truncate))
-        waiting.put_nowait((row, task))
+    def accept() -> None:
+        """Classify together whatever was read since the last time."""
+        if group := [read_ahead.popleft() for _ in range(len(read_ahead))]:
+            groups.put_nowait(loop.create_task(_classify_group(service, model, asked.truncate, group)))
 
     def read() -> None:
         for row in rows:
-            room.acquire()
-            loop.call_soon_threadsafe(accept, row)
+            for _ in range(_weight(row)):
+                room.acquire()
+            read_ahead.append(row)
+            loop.call_soon_threadsafe(accept)
 
     reading = loop.run_in_executor(None, read)
-    reading.add_done_callback(lambda _: waiting.put_nowait(None))
-    while (entry := await waiting.get()) is not None:
-        progress.count(await _write(*entry, asked))
-        room.release()
-        if waiting.empty():
+    reading.add_done_callback(lambda _: groups.put_nowait(None))
+    while (task := await groups.get()) is not None:
+        for row, answer in await task:
+            _write(row, answer, asked)
+            progress.count(isinstance(answer, Answer))
+            room.release(_weight(row))
+        if groups.empty():
             sys.stdout.buffer.flush()
     progress.finish()
     await service.stop()
@@ -94,25 +109,29 @@ async def _classify_rows(service: Service, model: Model, asked: ClassifyRequest,
     return progress.failed
 
 
-async def _read(service: Service, model: Model, text: str, truncate: Truncate) -> Answer | Problem:
-    (answer,) = await service.classify(model, [text], truncate, _PATIENCE_SECONDS)
-    return answer
+def _weight(row: Row) -> int:
+    """Long texts count as several rows, so that the texts in memory are bounded too."""
+    return min(_AHEAD, 1 + len(row.text or "") // _ROW_CHARACTERS)
 
 
-async def _write(row: Row, task: asyncio.Task[Answer | Problem] | None, asked: ClassifyRequest) -> bool:
-    """Write a row's answer or problem; whether it was answered."""
+async def _classify_group(
+    service: Service, model: Model, truncate: Truncate, rows: Sequence[Row]
+) -> list[_Done]:
+    texts = [row.text for row in rows if row.text is not None]
+    answers = iter(await service.classify(model, texts, truncate, _PATIENCE_SECONDS))
+    return [(row, None if row.text is None else next(answers)) for row in rows]
+
+
+def _write(row: Row, answer: Answer | Problem | None, asked: ClassifyRequest) -> None:
     found: dict[str, object] = {"line": row.line}
-    answer = None if task is None else await task
     if isinstance(answer, Answer):
         found |= describe(answer, asked)
         if asked.explain == "none" and answer.model.manifest.skips:
             found["skip_rate"] = explanations.skip_rate(answer)
     else:
         found["error"] = row.problem if answer is None else answer.body()
-    sys.stdout.buffer.write(
-        orjson.dumps(found, option=orjson.OPT_SERIALIZE_NUMPY | orjson.OPT_APPEND_NEWLINE)
-    )
-    return isinstance(answer, Answer)
+    option = orjson.OPT_SERIALIZE_NUMPY | orjson.OPT_APPEND_NEWLINE
+    sys.stdout.buffer.write(orjson.dumps(found, option=option))
 
 
 class _Progress:

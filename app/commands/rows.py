@@ -59,7 +59,8 @@ def open_text(path: Path) -> Iterator[TextIO]:
         with opened(path, "rt", encoding="utf-8", errors="surrogateescape", newline="") as file:
             yield file
     except (OSError, EOFError) as error:
-        raise StartError(f"{path}: cannot be read: {error}") from error
+        reason = getattr(error, "strerror", None) or error
+        raise StartError(f"{path}: cannot be read: {reason}") from error
 
 
 def read_rows(file: TextIO, form: Format, column: str) -> Iterator[Row]:
