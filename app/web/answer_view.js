@@ -1,6 +1,6 @@
 /** The answer and what it cost: classes with their probabilities, and the facts beside them. */
 
-import { count, element, milliseconds, percent, signed, swatch } from "./dom.js";
+import { count, digits, element, milliseconds, percent, signed, swatch } from "./dom.js";
 import { classColour, leading, wordAt } from "./reading.js";
 
 /** Fill the answer card. */
@@ -27,9 +27,9 @@ function makeBar(reading, label, index, probability) {
 
 /** Fill the facts: words, skip rate, memory groups, and the time by stage. */
 export function showFacts(reading, answer, timing) {
-  const facts = [["Words", reading.spans.length.toLocaleString("en")]];
+  const facts = [["Words", digits(reading.spans.length)]];
   if (reading.skipped) facts.push(["Skipped", describeSkips(reading)]);
-  if (answer.groups) facts.push(["Updates by memory group", answer.groups.updates.map(String).join(" · ")]);
+  if (answer.groups) facts.push(["Updates by memory group", answer.groups.updates.map(digits).join(" · ")]);
   facts.push(["Time in the service", describeStages(timing)]);
   facts.push(["Round trip", milliseconds(timing.roundTripMs)]);
   const rows = facts.map(([name, value]) => element("div", "", element("dt", "", name), element("dd", "", value)));
@@ -53,7 +53,7 @@ function describeStages({ stages }) {
 export function showReadout(reading, index) {
   const head = element("p", "head", "After ", element("strong", "", wordAt(reading, index)));
   if (reading.skipped?.[index]) head.append(element("span", "badge", "skipped"));
-  const place = `word ${(index + 1).toLocaleString("en")} of ${reading.spans.length.toLocaleString("en")}`;
+  const place = `word ${digits(index + 1)} of ${digits(reading.spans.length)}`;
   head.append(element("span", "place", place));
   const shares = element("p", "shares");
   if (reading.sentiment) shares.append(makeShare("sentiment", signed(reading.sentiment[index])));

@@ -91,7 +91,8 @@ export class CurveView {
   #line({ values, colour, lead }) {
     const kept = downsample(values, Math.round(this.#right() - MARGIN.left));
     const points = kept.map((index) => `${this.#x(index).toFixed(1)},${this.#y(values[index]).toFixed(1)}`);
-    const line = svgElement("polyline", { class: lead ? "series lead" : "series", points: points.join(" ") });
+    const kind = kept.length < values.length ? "series dense" : "series";
+    const line = svgElement("polyline", { class: lead ? `${kind} lead` : kind, points: points.join(" ") });
     line.style.setProperty("--colour", colour);
     return [...this.#area(points, colour), line, ...this.#dots(values, colour)];
   }

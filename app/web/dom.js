@@ -40,9 +40,14 @@ export function milliseconds(value) {
   return `${value.toFixed(value < 10 ? 1 : 0)}\u00a0ms`;
 }
 
+/** @returns {string} 20000 as "20,000" */
+export function digits(number) {
+  return number.toLocaleString("en");
+}
+
 /** @returns {string} "1 word", "20,000 words" */
 export function count(number, noun) {
-  return `${number.toLocaleString("en")} ${noun}${number === 1 ? "" : "s"}`;
+  return `${digits(number)} ${noun}${number === 1 ? "" : "s"}`;
 }
 
 const PAGE_WORDS = 10;

@@ -1,4 +1,4 @@
-/** The service's REST interface, as the page needs it. */
+/** The service's REST interface, as the page needs it; paths are relative, for proxies that add a prefix. */
 
 /** A refusal or failure, ready to be shown. */
 export class Problem extends Error {
@@ -19,7 +19,7 @@ export class Problem extends Error {
 
 /** @returns {Promise<object[]>} the models that the service knows, refused ones included */
 export async function listModels() {
-  const { body } = await request("/v1/models");
+  const { body } = await request("v1/models");
   return body.data;
 }
 
@@ -31,7 +31,7 @@ export async function listModels() {
  */
 export async function classify(text, model, signal) {
   const started = performance.now();
-  const { body, response } = await request("/classify", {
+  const { body, response } = await request("classify", {
     method: "POST",
     headers: { "content-type": "application/json" },
     body: JSON.stringify({ input: text, model, explain: "steps" }),

@@ -7,8 +7,14 @@ from typing import Any
 import httpx
 from playwright.sync_api import Locator, Page
 
-REVIEW = "A good film , not dull !\n\nThe team was  great — 🎬 and it was bad ."
+REVIEW = "A good <i>film</i> , not dull !\n\nThe team was  great — 🎬 and it was bad ."
 TOPIC = "The market was down , the team win was great , the space team score is not dull . Stocks end !"
+
+
+def open_page(page: Page, url: str) -> None:
+    """Open the page and wait until it knows the models."""
+    page.goto(url)
+    page.wait_for_selector("#model:enabled")
 
 
 def classify(page: Page, text: str, model: str | None = None) -> None:

@@ -6,6 +6,7 @@ import pytest
 from playwright.sync_api import Browser, ConsoleMessage, Page
 
 from tests.app.tiny import write_all, write_reviews
+from tests.web.actions import open_page
 from tests.web.serving import running_browser, running_service
 
 
@@ -36,8 +37,7 @@ def page(browser: Browser, url: str) -> Iterator[Page]:
     opened.on("console", lambda message: faults.append(message.text) if is_fault(message) else None)
     opened.on("pageerror", lambda error: faults.append(str(error)))
     opened.on("request", lambda request: requested.append(request.url))
-    opened.goto(url)
-    opened.wait_for_selector(".chip")
+    open_page(opened, url)
     yield opened
     context.close()
     assert faults == []

@@ -7,9 +7,10 @@ import re
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
-from tests.web.actions import REVIEW, TOPIC, ask, classify, curve_points, style, words
+from tests.web.actions import REVIEW, TOPIC, ask, classify, curve_points, open_page, style, words
 
 LONG_WORDS = 20_000
+MOST_BLOCKED_MS = 2000  # on a busy machine; a quiet one needs a tenth
 LEAST_CONTRAST = 4.5  # WCAG 2.2, AA, text of normal size
 
 
@@ -60,7 +61,7 @@ def test_answer_is_announced(page: Page) -> None:
 def test_text_stays_readable_on_every_tint(browser: Browser, url: str, scheme: str) -> None:
     context = browser.new_context(color_scheme="dark" if scheme == "dark" else "light")
     page = context.new_page()
-    page.goto(url)
+    open_page(page, url)
     classify(page, TOPIC, "topics")
     ink = parse_colour(style(words(page), "color")[TOPIC.split().index("market")])
     card = parse_colour(style(page.locator(".reading"), "background-color")[0])
@@ -132,7 +133,7 @@ def test_long_text_neither_freezes_the_page_nor_draws_a_point_per_word(page: Pag
     classify(page, "good bad dull great " * (LONG_WORDS // 4), "reviews")
     assert words(page).count() == LONG_WORDS
     assert len(curve_points(page)) < 2 * page.locator("#curve").evaluate("(node) => node.clientWidth") + 3
-    assert page.evaluate("blocked") < 2000
+    assert page.evaluate("blocked") < MOST_BLOCKED_MS
     page.get_by_role("slider").focus()
     page.keyboard.press("Home")
     expect(words(page).first).to_be_in_viewport()
