@@ -75,7 +75,9 @@ def _install_debian(root: Path) -> None:
 def _install_python(root: Path) -> None:
     source, target = Path(sys.base_prefix), root / "usr/local"
     library = target / "lib/python3.11"
-    shutil.copytree(source / "lib/python3.11", library, ignore=shutil.ignore_patterns(*_LEFT_OUT), symlinks=True)
+    shutil.copytree(
+        source / "lib/python3.11", library, ignore=shutil.ignore_patterns(*_LEFT_OUT), symlinks=True
+    )
     (library / "site-packages").mkdir()
     shutil.copy2(source / "bin/python3.11", target / "bin")
     for shared in (source / "lib").glob("libpython3.11.so.1.0"):
