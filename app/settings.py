@@ -44,7 +44,7 @@ class Settings(BaseSettings):
     """Threads that cut texts into tokens; splitting is far cheaper than reading, so four are plenty."""
 
     max_body_bytes: int = Field(8 * 2**20, ge=1024)
-    """The largest body of a request: a full request of 256 documents of 5,000 words fits."""
+    """The largest body of a request: a full request of 256 documents of 32,000 characters fits."""
 
     max_documents: int = Field(256, ge=1)
     """The most documents in one request: beyond some full batches a larger request gains nothing."""

@@ -1,0 +1,71 @@
+"""The same text gives the same bits alone, in any batch, whole and in segments, through real graphs."""
+
+from __future__ import annotations
+
+import math
+from concurrent.futures import Future
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from app.engine.golden import read_alone
+from app.engine.registry import Registry
+from app.scheduler.admission import Admission, Limits
+from app.scheduler.document import Array, Document, cut
+from app.scheduler.scheduler import Scheduler
+from app.text import tokenize
+from tests.app.scheduler.fakes import Book
+from tests.app.tiny import WORDS, read_whole
+
+MODELS = ("reviews", "topics")
+TEXTS = st.lists(st.sampled_from([*WORDS.split(), "unheard"]), min_size=1, max_size=70).map(" ".join)
+
+
+class Quiet(Book):
+    def dispatched(self, *_: object) -> None:
+        """Any model will do."""
+
+
+def read_batched(registry: Registry, name: str, texts: list[str]) -> list[dict[str, Array]]:
+    book = Quiet()
+    scheduler = Scheduler(registry, Admission(Limits(10**6, 10**9), 1e9), book, book.deliver)
+    model = registry.find(name)
+    documents = []
+    for text in texts:
+        ids = tokenize(model.tokenizer, text, 10**6, "error").token_ids
+        segments = cut(model.manifest, len(ids))
+        documents.append(Document(model.id, ids, segments, 0.0, math.inf, Future()))
+    scheduler.submit(documents)
+    while (batch := scheduler.try_take()) is not None:
+        scheduler.process(batch)
+    return [document.steps for document in documents]
+
+
+def assert_same_bits(one: dict[str, Array], other: dict[str, Array], names: tuple[str, ...]) -> None:
+    for name in names:
+        np.testing.assert_array_equal(one[name], other[name], err_msg=name)
+
+
+@pytest.mark.parametrize("name", MODELS)
+@settings(max_examples=30, deadline=None)
+@given(texts=st.lists(TEXTS, min_size=1, max_size=70))
+def test_alone_equals_any_batch(registry: Registry, name: str, texts: list[str]) -> None:
+    model = registry.find(name)
+    names = tuple(step.name for step in model.manifest.passes[-1].steps)
+    batched = read_batched(registry, name, texts)
+    for text, steps in zip(texts, batched, strict=True):
+        assert_same_bits(steps, dict(read_alone(model, text)), names)
+
+
+@pytest.mark.parametrize("name", MODELS)
+@settings(max_examples=30, deadline=None)
+@given(text=TEXTS)
+def test_segments_equal_the_whole(registry: Registry, bundles: Path, name: str, text: str) -> None:
+    model = registry.find(name)
+    ids = tokenize(model.tokenizer, text, 10**6, "error").token_ids
+    whole = read_whole(bundles / name / "1", model.manifest.passes, ids)
+    names = tuple(step.name for step in model.manifest.passes[-1].steps)
+    assert_same_bits(dict(read_alone(model, text)), whole, names)

@@ -1,0 +1,117 @@
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from app.bundle import MANIFEST, TOKENIZER, PassSpec, TensorSpec
+from app.engine.registry import Registry, load_registry
+from app.errors import StartError, UnknownModel
+from app.settings import read_settings
+from tests.app.tiny import rewrite_manifest, write_all, write_reviews, write_topics
+
+
+def load(root: Path, **overrides: object) -> Registry:
+    return load_registry(read_settings(bundles=root, **overrides))
+
+
+def refusal(root: Path) -> str:
+    """The reason for the one refused bundle; the other one must serve."""
+    registry = load(root)
+    assert list(registry.loaded) == ["topics@1"]
+    (refused,) = registry.refused
+    assert (refused.name, refused.version) == ("reviews", "1")
+    return refused.reason
+
+
+def test_name_means_the_newest_version_and_name_at_version_exactly_that(tmp_path: Path) -> None:
+    for version in ("1.9", "1.10", "1.2"):
+        write_reviews(tmp_path, version=version)
+    registry = load(tmp_path)
+    assert registry.find("reviews").id == "reviews@1.10"
+    assert registry.find("reviews@1.9").id == "reviews@1.9"
+
+
+def test_unknown_model_lists_what_there_is(registry: Registry) -> None:
+    with pytest.raises(UnknownModel, match=r"Expected one of reviews, topics .* got 'review'"):
+        registry.find("review")
+
+
+def test_default_is_the_first_name_or_the_one_set(bundles: Path) -> None:
+    assert load(bundles).find(None).id == "reviews@1"
+    assert load(bundles, default_model="topics").find(None).id == "topics@1"
+
+
+def test_unknown_default_stops_the_start(bundles: Path) -> None:
+    with pytest.raises(StartError, match="default_model: Expected one of reviews, topics"):
+        load(bundles, default_model="news")
+
+
+def test_changed_file_refuses_its_bundle_and_the_other_serves(tmp_path: Path) -> None:
+    write_all(tmp_path)
+    with (tmp_path / "reviews" / "1" / TOKENIZER).open("a") as file:
+        file.write(" ")
+    assert "sha256" in refusal(tmp_path)
+
+
+def test_broken_manifest_is_refused(tmp_path: Path) -> None:
+    write_all(tmp_path)
+    (tmp_path / "reviews" / "1" / MANIFEST).write_text("{}")
+    assert "Field required" in refusal(tmp_path)
+
+
+def test_graph_that_is_none_is_refused(tmp_path: Path) -> None:
+    folder = write_all(tmp_path) / "reviews" / "1"
+    (folder / "read.onnx").write_bytes(b"no graph")
+    rewrite_manifest(folder)
+    assert re.search(r"read\.onnx: ONNX Runtime does not load it", refusal(tmp_path))
+
+
+def test_tokenizer_that_is_none_is_refused(tmp_path: Path) -> None:
+    folder = write_all(tmp_path) / "reviews" / "1"
+    (folder / TOKENIZER).write_text("{}")
+    rewrite_manifest(folder)
+    assert "not a tokenizer" in refusal(tmp_path)
+
+
+def test_other_signature_is_refused_with_both(tmp_path: Path) -> None:
+    folder = write_all(tmp_path) / "reviews" / "1"
+    steps = [TensorSpec(name=name, shape=(2,)) for name in ("logits", "probabilities")]
+    wrong = PassSpec(name="read", graph="read.onnx", steps=tuple(steps))
+    rewrite_manifest(folder, passes=[wrong.model_dump(mode="json")])
+    assert re.search(r"expected inputs lengths: .* found c: .*h: ", refusal(tmp_path))
+
+
+def test_wrong_golden_answer_is_refused_with_the_difference(tmp_path: Path) -> None:
+    folder = write_all(tmp_path) / "reviews" / "1"
+    rewrite_manifest(folder, golden=[{"text": "good", "probabilities": [0.0, 1.0]}])
+    assert re.search(r"golden document 0 differs by \d\.\d+e-\d+; expected at most", refusal(tmp_path))
+
+
+def test_other_skipped_words_are_refused(tmp_path: Path) -> None:
+    folder = write_topics(tmp_path)
+    found = load(tmp_path).find("topics").manifest.golden[0]
+    assert found.skipped is not None
+    flipped = found.model_copy(update={"skipped": tuple(not skipped for skipped in found.skipped)})
+    rewrite_manifest(folder, golden=[flipped.model_dump(mode="json")])
+    with pytest.raises(StartError, match="golden document 0 skips other words than expected"):
+        load(tmp_path)
+
+
+def test_golden_document_that_cannot_be_read_is_refused(tmp_path: Path) -> None:
+    folder = write_all(tmp_path) / "reviews" / "1"
+    rewrite_manifest(folder, golden=[{"text": " ", "probabilities": [0.0, 1.0]}])
+    assert "EmptyDocument" in refusal(tmp_path)
+
+
+def test_folder_without_bundles_stops_the_start(tmp_path: Path) -> None:
+    with pytest.raises(StartError, match="readtrace export"):
+        load(tmp_path)
+
+
+def test_cuda_asked_and_cpu_got_stops_the_start_unless_allowed(bundles: Path) -> None:
+    with pytest.raises(StartError, match="device=cuda was asked for"):
+        load(bundles, device="cuda")
+    allowed = load(bundles, device="cuda", allow_cpu_fallback=True)
+    assert allowed.find("reviews").provider == "CPUExecutionProvider"

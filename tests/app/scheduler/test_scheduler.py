@@ -1,0 +1,192 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
+
+from app.errors import DeadlineExceeded, QueueFull, ReadingFailed, RequestTooLarge, ShuttingDown, WaitTooLong
+from app.scheduler.document import Document, Reading
+from tests.app.scheduler.fakes import NOT_A_NUMBER, POISON, Bench, expected
+
+TOKEN_IDS = st.lists(st.integers(2, 12), min_size=1, max_size=23)
+ANY_TOKEN_IDS = st.lists(st.sampled_from([2, 3, 4, 5, POISON, NOT_A_NUMBER]), min_size=1, max_size=23)
+
+
+def check_outcome(bench: Bench, document: Document) -> None:
+    """Delivered once: read right, or failed where it must fail."""
+    ids = document.token_ids.tolist()
+    assert bench.book.delivered[document] == 1
+    outcome = bench.book.outcomes[document]
+    if POISON in ids or NOT_A_NUMBER in ids:
+        assert isinstance(outcome, ReadingFailed)
+    else:
+        assert isinstance(outcome, Reading)
+        np.testing.assert_array_equal(outcome.steps["probabilities"], expected(ids))
+
+
+@given(st.lists(ANY_TOKEN_IDS, min_size=1, max_size=12))
+def test_bad_documents_fail_alone_and_all_are_answered_once(texts: list[list[int]]) -> None:
+    bench = Bench()
+    documents = bench.submit(*texts)
+    bench.work()
+    for document in documents:
+        check_outcome(bench, document)
+    assert bench.book.queue == (0, 0)
+
+
+class LiveTraffic(RuleBasedStateMachine):
+    """Requests come, clients leave, time passes and batches run, in any order."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.bench = Bench(documents=8, tokens=150)
+        self.admitted: list[Document] = []
+        self.left: set[Document] = set()
+
+    @rule(texts=st.lists(ANY_TOKEN_IDS, min_size=1, max_size=4), patience=st.sampled_from([1.0, 5.0, 1e6]))
+    def request(self, texts: list[list[int]], patience: float) -> None:
+        made = [self.bench.document(ids, self.bench.clock() + patience) for ids in texts]
+        try:
+            self.bench.scheduler.submit(made)
+        except (QueueFull, RequestTooLarge):
+            assert all(document not in self.bench.book.delivered for document in made)
+        else:
+            self.admitted += made
+
+    @rule(data=st.data())
+    def client_leaves(self, data: st.DataObject) -> None:
+        if self.admitted:
+            document = data.draw(st.sampled_from(self.admitted))
+            if document not in self.bench.book.outcomes:
+                document.future.cancel()  # type: ignore[attr-defined]
+                self.left.add(document)
+
+    @rule(seconds=st.sampled_from([0.5, 3.0]))
+    def time_passes(self, seconds: float) -> None:
+        self.bench.clock.now += seconds
+
+    @rule()
+    def batch_runs(self) -> None:
+        self.bench.work_once()
+
+    @invariant()
+    def nothing_is_delivered_twice(self) -> None:
+        assert all(count == 1 for count in self.bench.book.delivered.values())
+
+    def teardown(self) -> None:
+        self.bench.work()
+        for document in self.admitted:
+            outcome = self.bench.book.outcomes[document]
+            if outcome is None:
+                assert document in self.left
+            elif isinstance(outcome, DeadlineExceeded):
+                assert self.bench.clock() >= document.deadline_seconds
+            else:
+                check_outcome(self.bench, document)
+        assert self.bench.book.queue == (0, 0)
+
+
+TestLiveTraffic = LiveTraffic.TestCase
+
+
+def test_batch_mates_share_runs() -> None:
+    bench = Bench()
+    bench.submit([2, 3], [4, 5], [6, 7])
+    bench.work()
+    assert [(run.documents, run.rows) for run in bench.book.ran_] == [(3, 4), (3, 4)]
+    assert bench.book.calls == 1
+
+
+def test_dispatch_says_whether_the_batch_was_full() -> None:
+    bench = Bench()
+    bench.submit(*[[2, 3]] * 5)
+    bench.work()
+    assert bench.book.reasons == ["full", "oldest", "full", "oldest"]
+
+
+def test_short_document_waits_for_one_run_of_a_long_one() -> None:
+    bench = Bench()
+    bench.submit([2] * 200)
+    bench.work_once()
+    (short,) = bench.submit([3])
+    for _ in range(4):
+        bench.work_once()
+    assert bench.book.delivered[short] == 1
+
+
+def test_oldest_document_of_a_lane_goes_first() -> None:
+    bench = Bench()
+    old = bench.submit(*[[2] * 8] * 4)
+    bench.submit(*[[3] * 8] * 4)
+    while len(bench.book.outcomes) < len(old):
+        bench.work_once()
+    assert set(bench.book.outcomes) == set(old)
+
+
+def test_departed_client_is_dropped_at_the_next_border() -> None:
+    bench = Bench()
+    (document,) = bench.submit([2] * 12)
+    bench.work_once()
+    document.future.cancel()  # type: ignore[attr-defined]
+    bench.work()
+    assert bench.book.outcomes[document] is None
+    assert len(bench.engine.runs) == 1
+
+
+def test_late_document_is_dropped_and_told() -> None:
+    bench = Bench()
+    (document,) = bench.submit([2] * 12)
+    bench.work_once()
+    bench.clock.now = 1e3
+    bench.work()
+    assert isinstance(bench.book.outcomes[document], DeadlineExceeded)
+
+
+def test_full_queue_refuses_before_anything_waits() -> None:
+    bench = Bench(documents=2, tokens_per_second=1.0)
+    bench.submit([2, 3], [4])
+    with pytest.raises(QueueFull) as caught:
+        bench.submit([5])
+    assert caught.value.retry_after_seconds == 6  # six unread tokens over two passes, at one a second
+    assert bench.book.queue == (2, 6)
+
+
+def test_request_is_admitted_whole_or_not_at_all() -> None:
+    bench = Bench(tokens=10)
+    bench.submit([2, 3])
+    with pytest.raises(QueueFull):
+        bench.submit([2], [3, 4, 5])
+    assert bench.book.queue == (1, 4)
+
+
+def test_request_that_never_fits_is_told_so() -> None:
+    bench = Bench(tokens=10)
+    with pytest.raises(RequestTooLarge, match="12 tokens to read; expected at most 1000 and 10"):
+        bench.submit([2] * 6)
+
+
+def test_request_that_would_outwait_its_deadline_is_refused() -> None:
+    bench = Bench(tokens_per_second=1.0)
+    bench.submit([2] * 30)
+    with pytest.raises(WaitTooLong, match=r"takes 60\.0 s; the deadline is in 10\.0 s"):
+        bench.scheduler.submit([bench.document([2], deadline_seconds=10.0)])
+
+
+def test_closed_scheduler_fails_what_waits_and_takes_nothing() -> None:
+    bench = Bench()
+    (document,) = bench.submit([2])
+    bench.scheduler.close()
+    assert isinstance(bench.book.outcomes[document], ShuttingDown)
+    with pytest.raises(ShuttingDown):
+        bench.submit([2])
+
+
+def test_document_between_two_segments_fails_when_the_scheduler_closes() -> None:
+    bench = Bench()
+    (document,) = bench.submit([2] * 12)
+    bench.engine.before_run = bench.scheduler.close
+    bench.work()
+    assert isinstance(bench.book.outcomes[document], ShuttingDown)
+    assert bench.book.queue == (0, 0)

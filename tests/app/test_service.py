@@ -1,0 +1,223 @@
+from __future__ import annotations
+
+import asyncio
+import time
+import tracemalloc
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from typing import Any
+
+import numpy as np
+import pytest
+
+from app.answer import Answer
+from app.engine.registry import Registry
+from app.errors import DeadlineExceeded, EmptyDocument, NotReady, QueueFull, ReadingFailed, ShuttingDown
+from app.metrics import Metrics
+from app.scheduler.document import Array
+from app.scheduler.lanes import Lane
+from app.service import Service
+from app.settings import Settings, read_settings
+
+LONG = "good bad film " * 7000
+
+
+class SlowRegistry(Registry):
+    """Real models whose runs take longer, or answer wrongly."""
+
+    seconds = 0.0
+    shift = 0.0
+
+    @classmethod
+    def of(cls, registry: Registry) -> SlowRegistry:
+        return cls(list(registry.loaded.values()), registry.refused)
+
+    def run(self, lane: Lane, arrays: Mapping[str, Array]) -> Mapping[str, Array]:
+        time.sleep(self.seconds)
+        return {
+            name: array + array.dtype.type(self.shift) if name == "probabilities" else array
+            for name, array in super().run(lane, arrays).items()
+        }
+
+
+@asynccontextmanager
+async def running(registry: Registry, settings: Settings) -> AsyncIterator[Service]:
+    service = Service(settings, registry, Metrics())
+    service.start()
+    try:
+        yield service
+    finally:
+        await service.stop()
+
+
+def sample(service: Service, name: str, **labels: str) -> float | None:
+    return service.metrics.registry.get_sample_value(name, labels)
+
+
+def test_answers_keep_their_places_beside_a_failed_text(registry: Registry, settings: Settings) -> None:
+    async def scenario() -> None:
+        async with running(registry, settings) as service:
+            model = registry.find("topics")
+            first, empty, last = await service.classify(model, ["good film", " ", "market loss"])
+            assert isinstance(first, Answer)
+            assert isinstance(last, Answer)
+            assert isinstance(empty, EmptyDocument)
+            assert (first.text.text, last.text.text) == ("good film", "market loss")
+            assert sample(service, "readtrace_documents_total", model="topics") == 2
+            assert sample(service, "readtrace_failed_documents_total", reason="empty-document") == 1
+
+    asyncio.run(scenario())
+
+
+def test_twenty_thousand_words_are_read_in_bounded_memory(registry: Registry, settings: Settings) -> None:
+    async def scenario() -> None:
+        async with running(registry, settings) as service:
+            model = registry.find("topics")
+            tracemalloc.start()
+            (answer,) = await service.classify(model, [LONG])
+            _, peak_bytes = tracemalloc.get_traced_memory()
+            tracemalloc.stop()
+            assert isinstance(answer, Answer)
+            assert answer.reading.steps["probabilities"].shape == (21_000, 3)
+            assert np.isfinite(answer.reading.steps["probabilities"]).all()
+            assert peak_bytes < 40e6
+
+    asyncio.run(scenario())
+
+
+def test_short_text_does_not_wait_for_a_long_one(registry: Registry, settings: Settings) -> None:
+    async def scenario() -> None:
+        slow = SlowRegistry.of(registry)
+        slow.seconds = 0.002
+        async with running(slow, settings) as service:
+            model = slow.find("reviews")
+            long = asyncio.create_task(service.classify(model, [LONG]))
+            await asyncio.sleep(0.3)
+            await service.classify(model, ["good film"])
+            assert not long.done()
+            await long
+
+    asyncio.run(scenario())
+
+
+def test_late_document_is_answered_at_its_deadline(registry: Registry, settings: Settings) -> None:
+    async def scenario() -> None:
+        slow = SlowRegistry.of(registry)
+        slow.seconds = 0.5
+        async with running(slow, settings) as service:
+            started = time.monotonic()
+            (answer,) = await service.classify(slow.find("reviews"), ["good film"], deadline_seconds=0.05)
+            assert time.monotonic() - started < 0.4
+            assert isinstance(answer, DeadlineExceeded)
+            assert sample(service, "readtrace_deadline_misses_total") == 1
+
+    asyncio.run(scenario())
+
+
+def test_cancelled_caller_frees_the_queue(registry: Registry, settings: Settings) -> None:
+    async def scenario() -> None:
+        slow = SlowRegistry.of(registry)
+        slow.seconds = 0.01
+        async with running(slow, settings) as service:
+            task = asyncio.create_task(service.classify(slow.find("reviews"), [LONG]))
+            while not sample(service, "readtrace_queue_documents"):
+                await asyncio.sleep(0.01)
+            task.cancel()
+            while sample(service, "readtrace_queue_documents"):
+                await asyncio.sleep(0.01)
+            assert sample(service, "readtrace_queue_tokens") == 0
+
+    asyncio.run(asyncio.wait_for(scenario(), 10))
+
+
+def test_poison_in_a_batch_fails_alone(registry: Registry, settings: Settings) -> None:
+    class Poisoned(SlowRegistry):
+        def run(self, lane: Lane, arrays: Mapping[str, Array]) -> Mapping[str, Any]:
+            word = self.find("reviews").tokenizer.token_to_id("dull")
+            if (arrays["token_ids"] == word).any():
+                raise RuntimeError("dull")
+            return super().run(lane, arrays)
+
+    async def scenario() -> None:
+        poisoned = Poisoned.of(registry)
+        async with running(poisoned, settings) as service:
+            texts = ["good film"] * 19 + ["dull film"]
+            answers = await service.classify(poisoned.find("reviews"), texts)
+            assert [isinstance(answer, Answer) for answer in answers] == [True] * 19 + [False]
+            assert isinstance(answers[-1], ReadingFailed)
+
+    asyncio.run(scenario())
+
+
+def test_texts_waiting_for_the_tokenizer_are_bounded(registry: Registry, bundles: Any) -> None:
+    async def scenario() -> None:
+        settings = read_settings(bundles=bundles, max_queued_documents=2, max_documents=2)
+        async with running(registry, settings) as service:
+            model = registry.find("reviews")
+            first = asyncio.create_task(service.classify(model, [LONG, LONG]))
+            await asyncio.sleep(0)
+            with pytest.raises(QueueFull):
+                await service.classify(model, ["good"])
+            await first
+
+    asyncio.run(scenario())
+
+
+def test_drain_answers_what_was_accepted_and_takes_nothing_new(
+    registry: Registry, settings: Settings
+) -> None:
+    async def scenario() -> None:
+        slow = SlowRegistry.of(registry)
+        slow.seconds = 0.2
+        async with running(slow, settings) as service:
+            model = slow.find("reviews")
+            accepted = asyncio.create_task(service.classify(model, ["good film"]))
+            await asyncio.sleep(0.05)
+            drained = asyncio.create_task(service.drain())
+            await asyncio.sleep(0)
+            with pytest.raises(ShuttingDown):
+                await service.classify(model, ["bad film"])
+            with pytest.raises(ShuttingDown):
+                await service.check_ready()
+            (answer,) = await accepted
+            assert isinstance(answer, Answer)
+            await drained
+
+    asyncio.run(scenario())
+
+
+def test_drain_ends_at_its_limit(registry: Registry, bundles: Any) -> None:
+    async def scenario() -> None:
+        slow = SlowRegistry.of(registry)
+        slow.seconds = 0.01
+        async with running(slow, read_settings(bundles=bundles, drain_seconds=0.1)) as service:
+            task = asyncio.create_task(service.classify(slow.find("reviews"), [LONG]))
+            await asyncio.sleep(0.1)
+            await service.drain()
+            (answer,) = await task
+            assert isinstance(answer, ShuttingDown)
+
+    asyncio.run(scenario())
+
+
+def test_readiness_notices_wrong_answers(registry: Registry, settings: Settings) -> None:
+    async def scenario() -> None:
+        wrong = SlowRegistry.of(registry)
+        async with running(wrong, settings) as service:
+            await service.check_ready()
+            wrong.shift = 0.01
+            with pytest.raises(NotReady, match="golden document 0 differs"):
+                await service.check_ready()
+
+    asyncio.run(scenario())
+
+
+def test_readiness_notices_an_engine_that_hangs(registry: Registry, bundles: Any) -> None:
+    async def scenario() -> None:
+        slow = SlowRegistry.of(registry)
+        slow.seconds = 0.3
+        async with running(slow, read_settings(bundles=bundles, readiness_timeout_seconds=0.05)) as service:
+            with pytest.raises(NotReady, match="did not answer"):
+                await service.check_ready()
+
+    asyncio.run(scenario())
