@@ -1,6 +1,6 @@
 /** The answer and what it cost: classes with their probabilities, and the facts beside them. */
 
-import { count, digits, element, milliseconds, percent, signed, swatch } from "./dom.js";
+import { count, digits, element, milliseconds, percent, sentence, signed, swatch } from "./dom.js";
 import { classColour, leading, wordAt } from "./reading.js";
 
 /** Fill the answer card. */
@@ -79,7 +79,7 @@ export function showLegend(reading, trace) {
   }
   document.getElementById("legend").replaceChildren(...entries);
   const kind = element("span", "badge", reading.causal ? "Causal" : "Not causal");
-  document.getElementById("caption").replaceChildren(kind, " ", trace.meaning);
+  document.getElementById("caption").replaceChildren(kind, " ", sentence(trace.meaning));
 }
 
 function makeScale({ labels, polarity, sentiment }) {

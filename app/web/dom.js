@@ -50,6 +50,12 @@ export function count(number, noun) {
   return `${digits(number)} ${noun}${number === 1 ? "" : "s"}`;
 }
 
+/** @returns {string} a phrase with a capital at its start and a full stop at its end */
+export function sentence(phrase) {
+  if (!phrase) return "";
+  return phrase[0].toUpperCase() + phrase.slice(1) + (phrase.endsWith(".") ? "" : ".");
+}
+
 const PAGE_WORDS = 10;
 
 /** @returns {number | null} the word that a key leads to in reading order, or null for any other key */

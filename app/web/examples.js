@@ -12,37 +12,36 @@ const EXAMPLES = {
       "Handsome to look at and never once alive: two careful hours that mistake silence for depth.",
     ],
     [
-      "Negation",
-      "It is not without flaws, but I would not call it dull, and I never wanted to leave.",
+      "Faults forgiven",
+      "Slow, strange and a little too long, but also one of the funniest films of the year.",
     ],
     [
-      "A question",
-      "Who asked for a third one, and why is it this good?",
+      "Many negations",
+      "It is not without flaws, but I would not call it dull, and I never wanted to leave.",
     ],
   ],
   imdb: [
     [
       "Won over",
-      "I went in with low expectations. The poster is awful and the opening ten minutes are worse: " +
-        "clumsy jokes, a song nobody needed, a hero I wanted to shake.\n\n" +
-        "Then the two sisters finally share a scene and everything changes. The dialogue loosens, the " +
-        "camera stops fidgeting, and by the time they are fixing the roof in the rain I had forgotten " +
-        "that I was ever annoyed. It is still too long, and the villain is a cartoon. But I left the " +
-        "cinema grinning, and I have already told three friends to go.",
+      "The first half hour had me worried. The jokes are clumsy, the hero is hard to like, and the " +
+        "music never stops.\n\n" +
+        "Then the two sisters finally share a scene and the film comes alive. The dialogue is sharp, the " +
+        "photography is beautiful, and the scene on the roof is one of the most moving things I have seen " +
+        "this year. It runs a little long, but I left the cinema smiling, and I have already told three " +
+        "friends to go. A wonderful surprise.",
     ],
     [
       "Let down",
-      "The director's last film was one of my favourites of the decade, so I cleared an evening for " +
-        "this one. It starts beautifully. The harbour at dawn, the letters, that wonderful old actor at " +
-        "the piano: for twenty minutes I was in love.\n\n" +
-        "And then nothing. Plot threads are picked up and dropped, characters explain their feelings to " +
-        "each other in full sentences, and the twist can be seen from the car park. By the end I was " +
-        "checking my watch. A waste of a fine cast.",
+      "The harbour at dawn, the letters, that wonderful old actor at the piano: for twenty minutes I " +
+        "loved this film. The photography is beautiful and the music is a joy.\n\n" +
+        "And then nothing happens. Plot threads are picked up and dropped, the characters explain their " +
+        "feelings in full sentences, and the twist is obvious from the start. By the end I was checking " +
+        "my watch. A dull, disappointing waste of a fine cast.",
     ],
     [
       "Mixed",
-      "As a thriller it barely works, since anybody who has seen two of these will guess the ending. As " +
-        "a portrait of a tired marriage it is superb: funny, cruel and exactly observed. See it for the " +
+      "As a thriller it barely works, and anybody who has seen two of these will guess the ending. As a " +
+        "portrait of a tired marriage it is superb: funny, honest and beautifully played. See it for the " +
         "kitchen scenes and forgive the rest.",
     ],
   ],

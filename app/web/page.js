@@ -14,6 +14,7 @@ const curveView = new CurveView(byId("curve"), (index) => {
   select(index);
   documentView.reveal();
 });
+const ARCHITECTURES = { lstm: "LSTM", mtlstm: "MT-LSTM", leap_lstm: "Leap-LSTM" };
 let models = [];
 let reading = null;
 let running = null; // AbortController of the request under way
@@ -113,7 +114,8 @@ function showRefused(refused) {
 
 function changeModel() {
   const model = chosenModel();
-  byId("model-note").textContent = `${model.architecture} · ${model.labels.join(", ")}`;
+  const architecture = ARCHITECTURES[model.architecture] ?? model.architecture;
+  byId("model-note").textContent = `${architecture} · ${model.labels.join(", ")}`;
   const examples = examplesFor(model);
   byId("examples").querySelector(".chips").replaceChildren(...examples.map(makeExample));
   byId("examples").hidden = examples.length === 0;

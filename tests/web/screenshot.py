@@ -22,7 +22,7 @@ class Scene:
 
     model: str = "sst2"
     example: str = "A turn at the end"
-    word: int = 15
+    word: int = 21
     width_pixels: int = WIDTH_PIXELS
     dark: bool = False
 
