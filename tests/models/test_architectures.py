@@ -1,0 +1,172 @@
+"""What must hold for any sizes: fast equals plain, padding and batch-mates change nothing, traces are honest."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import Tensor, nn
+
+from models.architectures.leap import LeapLSTM, LeapLSTMConfig
+from models.architectures.lstm import LSTM, LSTMConfig
+from models.architectures.mtlstm import MTLSTM, MTLSTMConfig, group_sizes, largest_group_count
+from models.architectures.registry import AnyModelConfig, build, resolve
+from models.errors import ConfigError
+from tests.models.networks import plain_reading, random_batch, random_network
+
+LENGTHS = st.lists(st.integers(1, 20), min_size=1, max_size=4)
+SEEDS = st.integers(0, 1000)
+
+
+def assert_equal(found: Tensor, expected: Tensor) -> None:
+    """Up to the order of sums in float64."""
+    torch.testing.assert_close(found, expected, rtol=0, atol=1e-12)
+
+
+@st.composite
+def mtlstm_configs(draw: st.DrawFn) -> MTLSTMConfig:
+    groups = draw(st.integers(1, 4))
+    return MTLSTMConfig(
+        hidden=draw(st.integers(groups, 9)),
+        groups=groups,
+        strategy=draw(st.sampled_from(["fast_to_slow", "slow_to_fast"])),
+        cell_to_gate=draw(st.sampled_from(["full", "none"])),
+    )
+
+
+LEAP_CONFIGS = st.builds(
+    LeapLSTMConfig,
+    hidden=st.integers(1, 6),
+    reverse_hidden=st.integers(1, 4),
+    decision_hidden=st.integers(1, 5),
+    filter_widths=st.sampled_from([(1,), (2, 3), (3, 4, 5)]),
+    filters=st.integers(1, 3),
+)
+CAUSAL_CONFIGS = st.one_of(st.builds(LSTMConfig, hidden=st.integers(1, 8)), mtlstm_configs())
+CONFIGS = st.one_of(CAUSAL_CONFIGS, LEAP_CONFIGS)
+
+
+@settings(max_examples=60, deadline=None)
+@given(CONFIGS, LENGTHS, SEEDS)
+@torch.inference_mode()
+def test_fast_equals_plain(config: AnyModelConfig, lengths: list[int], seed: int) -> None:
+    model = random_network(config, seed=seed).double()
+    ids, length = random_batch(lengths, seed)
+    trace, answer = model.trace(ids, length), model(ids, length)
+    for row, words in enumerate(lengths):
+        reading = plain_reading(model, model.embedding(ids[row, :words]))
+        assert_equal(trace.logits[row, :words], reading.logits)
+        assert_equal(answer.logits[row], reading.logits[-1])
+        if isinstance(model, LeapLSTM):
+            assert trace.skipped is not None
+            assert torch.equal(trace.skipped[row, :words].double(), reading.skip)  # type: ignore[union-attr]
+
+
+@settings(max_examples=30, deadline=None)
+@given(CAUSAL_CONFIGS, st.integers(1, 20), SEEDS)
+@torch.inference_mode()
+def test_trace_is_the_answer_for_each_prefix(config: AnyModelConfig, length: int, seed: int) -> None:
+    model = random_network(config, seed=seed).double()
+    ids, lengths = random_batch([length], seed)
+    trace = model.trace(ids, lengths).logits[0]
+    for words in range(1, length + 1):
+        answer = model(ids[:, :words], torch.tensor([words])).logits[0]
+        assert_equal(trace[words - 1], answer)
+
+
+@settings(max_examples=30, deadline=None)
+@given(CONFIGS, LENGTHS, SEEDS, st.integers(1, 7))
+@torch.inference_mode()
+def test_padding_and_batch_mates_change_nothing(
+    config: AnyModelConfig, lengths: list[int], seed: int, padding: int
+) -> None:
+    model = random_network(config, seed=seed).double()
+    ids, length = random_batch(lengths, seed)
+    together = model(nn.functional.pad(ids, (0, padding)), length)
+    for row, words in enumerate(lengths):
+        alone = model(ids[row : row + 1, :words], length[row : row + 1])
+        assert_equal(together.logits[row], alone.logits[0])
+
+
+@torch.inference_mode()
+def test_padding_ids_do_not_reach_the_skip_rate() -> None:
+    model = random_network(LeapLSTMConfig(hidden=4, reverse_hidden=2, filters=2), seed=3)
+    ids, lengths = random_batch([3, 17], seed=3)
+    answer, trace = model(ids, lengths), model.trace(ids, lengths)
+    assert trace.skipped is not None
+    skipped = sum(int(trace.skipped[row, :words].sum()) for row, words in enumerate((3, 17)))
+    assert float(answer.skip_rate) == pytest.approx(skipped / 20)
+    assert float(answer.penalty) == pytest.approx((0.6 - skipped / 20) ** 2, abs=1e-6)
+
+
+def test_a_tie_keeps() -> None:
+    model = random_network(LeapLSTMConfig(hidden=4, reverse_hidden=2, filters=2))
+    assert isinstance(model, LeapLSTM)
+    with torch.no_grad():
+        model.decide.weight.zero_()
+        model.decide.bias.zero_()
+        trace = model.trace(*random_batch([5]))
+    assert trace.skipped is not None
+    assert not trace.skipped.any()
+
+
+@pytest.mark.parametrize(
+    ("hidden", "groups", "sizes"), [(55, 3, [19, 18, 18]), (60, 3, [20] * 3), (7, 1, [7])]
+)
+def test_uneven_groups_give_the_fastest_one_unit_more(hidden: int, groups: int, sizes: list[int]) -> None:
+    assert group_sizes(hidden, groups) == sizes
+
+
+@pytest.mark.parametrize("groups", [0, 6])
+def test_group_count_must_fit(groups: int) -> None:
+    with pytest.raises(ConfigError, match=f"expected 1 to 5 groups for 5 hidden units, found {groups}"):
+        group_sizes(5, groups)
+
+
+@pytest.mark.parametrize(("mean_length", "groups"), [(19, 3), (18, 3), (10, 2), (294, 7), (1.5, 1)])
+def test_equation_16_gives_the_papers_group_counts(mean_length: float, groups: int) -> None:
+    """SST-1, SST-2, QC and IMDB by their mean lengths, and the floor of one group."""
+    assert largest_group_count(mean_length) == groups
+    resolved = resolve(MTLSTMConfig(), mean_length)
+    assert isinstance(resolved, MTLSTMConfig)
+    assert resolved.groups == groups
+
+
+def test_unresolved_group_count_is_refused() -> None:
+    with pytest.raises(ConfigError, match="must be resolved"):
+        build(MTLSTMConfig(), torch.zeros(10, 4), 2)
+
+
+def matrix_count(module: nn.Module) -> int:
+    return sum(p.numel() for name, p in module.named_parameters() if "bias" not in name)
+
+
+@pytest.mark.parametrize(
+    ("hidden", "groups", "plain", "without_v", "with_v"),
+    [(60, 3, 38_400, 33_600, 40_800), (55, 3, 34_100, 30_068, 36_119), (100, 5, 80_000, 64_000, 82_000)],
+    ids=["SST", "QC", "IMDB"],
+)
+def test_parameters_of_the_papers_sizes(
+    hidden: int, groups: int, plain: int, without_v: int, with_v: int
+) -> None:
+    """Matrices without biases, embedding and classifier; 100-dimensional words."""
+    table = torch.zeros(5, 100)
+    lstm = build(LSTMConfig(hidden=hidden), table, 2)
+    assert isinstance(lstm, LSTM)
+    assert matrix_count(lstm.cell) == plain
+    for cell_to_gate, expected in (("none", without_v), ("full", with_v)):
+        config = MTLSTMConfig.model_validate(
+            {"hidden": hidden, "groups": groups, "cell_to_gate": cell_to_gate}
+        )
+        model = build(config, table, 2)
+        assert isinstance(model, MTLSTM)
+        assert matrix_count(model.groups) == expected
+
+
+@pytest.mark.parametrize("classes", [2, 4, 14])
+def test_parameters_of_leap_lstm(classes: int) -> None:
+    """At the paper's sizes; PyTorch's LSTM counts a second bias of 80 in the reversed LSTM."""
+    model = build(LeapLSTMConfig(), torch.zeros(5, 300), classes)
+    counted = sum(p.numel() for name, p in model.named_parameters() if name != "embedding.weight")
+    assert counted - 80 == 979_322 + 300 * classes + classes
