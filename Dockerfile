@@ -2,7 +2,7 @@
 
 # BASE is the image below both stages. The GPU image runs on the plain one too, because the CUDA libraries then come
 # as wheels and the driver from the host. A site that keeps its own CUDA base (version matched to its drivers, layers
-# shared on its nodes) names it here; it needs Python 3.11 as `python`, and CUDA_PACKAGES="" leaves the wheels out.
+# shared on its nodes) names it here; it needs Python 3.11 or later as `python`, and CUDA_PACKAGES="" leaves the wheels out.
 ARG BASE=python:3.11-slim
 ARG RUNTIME=cpu
 
@@ -27,18 +27,7 @@ RUN --mount=type=cache,target=/root/.cache/pip \
     pip install --no-deps . \
     && pip check
 
-FROM ${BASE} AS runtime-cpu
-
-FROM ${BASE} AS runtime-gpu
-# Where the wheels put CUDA and cuDNN; the variables ask the container runtime for the driver. A start without a
-# working card is an error, not a slow service.
-ENV LD_LIBRARY_PATH=/opt/readtrace/lib/python3.11/site-packages/nvidia/cu13/lib:/opt/readtrace/lib/python3.11/site-packages/nvidia/cudnn/lib${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH} \
-    NVIDIA_VISIBLE_DEVICES=all \
-    NVIDIA_DRIVER_CAPABILITIES=compute,utility \
-    READTRACE_DEVICE=cuda
-
-# hadolint ignore=DL3006
-FROM runtime-${RUNTIME}
+FROM ${BASE}
 ARG VERSION=0.1.0
 ARG REVISION=unknown
 LABEL org.opencontainers.image.title="readtrace" \
@@ -46,10 +35,14 @@ LABEL org.opencontainers.image.title="readtrace" \
       org.opencontainers.image.version="${VERSION}" \
       org.opencontainers.image.revision="${REVISION}"
 COPY --from=build /opt/readtrace /opt/readtrace
+# Tells the loader where the wheels put CUDA and cuDNN; in the CPU image the list is empty.
+RUN find /opt/readtrace -path '*/nvidia/*/lib' -type d > /etc/ld.so.conf.d/readtrace-cuda.conf && ldconfig
 COPY --chmod=0555 deploy/healthcheck.py /opt/readtrace/healthcheck.py
 # Readable whatever the umask of the checkout was; a volume mounted at /bundles replaces the shipped models.
 COPY --chmod=0555 bundles /bundles
-ENV PATH=/opt/readtrace/bin:$PATH \
+# ONNX Runtime would otherwise report its use to its maker.
+ENV ORT_DISABLE_TELEMETRY=1 \
+    PATH=/opt/readtrace/bin:$PATH \
     PYTHONDONTWRITEBYTECODE=1 \
     PYTHONUNBUFFERED=1 \
     READTRACE_BUNDLES=/bundles \
