@@ -10,7 +10,7 @@ from playwright.sync_api import Browser, Page, expect
 from tests.web.actions import REVIEW, TOPIC, ask, classify, curve_points, open_page, style, words
 
 LONG_WORDS = 20_000
-MOST_BLOCKED_MS = 2000  # on a busy machine; a quiet one needs a tenth
+MOST_BLOCKED_MS = 2000  # on a busy machine; a third of it is usual
 LEAST_CONTRAST = 4.5  # WCAG 2.2, AA, text of normal size
 
 
