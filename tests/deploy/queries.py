@@ -17,7 +17,7 @@ ROOT = Path(__file__).parents[2]
 DASHBOARDS = sorted((ROOT / "deploy/grafana/dashboards").glob("*.json"))
 ALERTS = ROOT / "deploy/prometheus/alerts.yml"
 PROMETHEUS = ROOT / "deploy/prometheus/prometheus.yml"
-_METRIC = re.compile(r"\b(?:readtrace|process|python)[_:][a-z0-9_:]+")
+_METRIC = re.compile(r"\b(?:(?:readtrace|process|python)[_:][a-z0-9_:]+|up(?=\{))")
 _SUFFIXES = {"counter": ("_total",), "gauge": ("",), "histogram": ("_bucket", "_sum", "_count")}
 
 
@@ -64,9 +64,9 @@ def rule_queries() -> list[Query]:
 
 
 def known_series() -> set[str]:
-    """The series names that the service exposes and that the rules record."""
+    """The series names that the service exposes, that the rules record, and Prometheus's own ``up``."""
     recorded = {rule["record"] for rule in rules() if "record" in rule}
-    return recorded | set(_exposed())
+    return {"up"} | recorded | set(_exposed())
 
 
 def _exposed() -> Iterator[str]:

@@ -110,3 +110,10 @@ def test_grafana_finds_prometheus_and_the_dashboards() -> None:
     assert mounts["./deploy/grafana/dashboards"] == provider["options"]["path"]
     home = SERVICES["grafana"]["environment"]["GF_DASHBOARDS_DEFAULT_HOME_DASHBOARD_PATH"]
     assert load_dashboard(ROOT / "deploy/grafana/dashboards" / home.rsplit("/", 1)[1])
+
+
+def test_every_variable_is_documented() -> None:
+    used = set(re.findall(r"\$\{(\w+)", COMPOSE.read_text(encoding="utf-8")))
+    passed_on = {name for name, value in SERVICES["api"]["environment"].items() if value is None}
+    documented = set(re.findall(r"`([A-Z_]+)`", (ROOT / "deploy/README.md").read_text(encoding="utf-8")))
+    assert used | passed_on <= documented
