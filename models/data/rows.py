@@ -87,69 +87,75 @@ def _open(path: Path) -> BufferedIOBase:
     return gzip.open(path, "rb") if path.name.endswith(".gz") else path.open("rb")
 
 
-def _decoded_lines(path: Path, file: BufferedIOBase, bad: OnBad) -> Iterator[tuple[int, str]]:
+def _lines(file: BufferedIOBase) -> Iterator[str]:
+    """Decoded lines; bytes that are not UTF-8 become lone surrogates, for `_require_utf8` to find."""
     for line, raw in enumerate(file, start=1):
-        try:
-            yield line, raw.decode("utf-8-sig" if line == 1 else "utf-8")
-        except UnicodeDecodeError as error:
-            found = raw[error.start : error.start + 1].hex()
-            bad(
-                DataError(path, line, f"expected UTF-8, found the byte 0x{found} at column {error.start + 1}")
-            )
+        yield raw.decode("utf-8-sig" if line == 1 else "utf-8", "surrogateescape")
+
+
+def _require_utf8(path: Path, line: int, text: str) -> None:
+    if broken := next((character for character in text if _is_surrogate(character)), None):
+        raise DataError(path, line, f"expected UTF-8, found the byte 0x{ord(broken) - 0xDC00:02x}")
+
+
+def _is_surrogate(character: str) -> bool:
+    return "\ud800" <= character <= "\udfff"
 
 
 def _json_records(path: Path, bad: OnBad) -> Iterator[tuple[int, Record]]:
     with _open(path) as file:
-        for line, text in _decoded_lines(path, file, bad):
-            if not text.strip():
-                continue
+        for line, text in enumerate(_lines(file), start=1):
             try:
-                record = json.loads(text)
-            except json.JSONDecodeError as error:
-                bad(
-                    DataError(
-                        path, line, f"expected one JSON object, found {error.msg} at column {error.colno}"
-                    )
-                )
-                continue
-            if isinstance(record, dict):
-                yield line, record
-            else:
-                bad(DataError(path, line, f"expected a JSON object, found {_kind(record)}"))
+                if text.strip():
+                    yield line, _json_object(path, line, text)
+            except DataError as error:
+                bad(error)
+
+
+def _json_object(path: Path, line: int, text: str) -> Record:
+    _require_utf8(path, line, text)
+    try:
+        record = json.loads(text)
+    except json.JSONDecodeError as error:
+        found = f"{error.msg} at column {error.colno}"
+        raise DataError(path, line, f"expected one JSON object, found {found}") from error
+    except (ValueError, RecursionError) as error:  # a number of thousands of digits, lists in lists in lists
+        raise DataError(path, line, f"expected one JSON object, found {error}") from error
+    if not isinstance(record, dict):
+        raise DataError(path, line, f"expected a JSON object, found {_kind(record)}")
+    return record
 
 
 def _csv_records(path: Path, columns: Columns, delimiter: str, bad: OnBad) -> Iterator[tuple[int, Record]]:
     csv.field_size_limit(_FIELD_LIMIT)
     with _open(path) as file:
-        line = 0
-
-        def lines() -> Iterator[str]:
-            nonlocal line
-            for number, text in _decoded_lines(path, file, bad):
-                line = number
-                yield text
-
-        reader = csv.reader(lines(), delimiter=delimiter, strict=True)
-        header = next(reader, None)
-        _require_columns(path, header or [], columns)
-        assert header is not None
+        reader = csv.reader(_lines(file), delimiter=delimiter, strict=True)
+        header = _csv_fields(path, 1, reader) or []
+        _require_columns(path, header, columns)
         while True:
-            start = line + 1
+            line = reader.line_num + 1
             try:
-                fields = next(reader, None)
-            except csv.Error as error:
-                bad(DataError(path, start, f"expected {len(header)} delimited fields, found {error}"))
-                continue
-            if fields is None:
-                return
-            if len(fields) == len(header):
-                yield start, dict(zip(header, fields, strict=True))
-            elif fields:
-                bad(
-                    DataError(
-                        path, start, f"expected {len(header)} fields as in the header, found {len(fields)}"
-                    )
-                )
+                fields = _csv_fields(path, line, reader)
+                if fields is None:
+                    return
+                if fields and len(fields) != len(header):
+                    found = f"expected {len(header)} fields as in the header, found {len(fields)}"
+                    raise DataError(path, line, found)
+                if fields:
+                    yield line, dict(zip(header, fields, strict=True))
+            except DataError as error:
+                bad(error)
+
+
+def _csv_fields(path: Path, line: int, reader: Iterator[list[str]]) -> list[str] | None:
+    """The next row's fields, none for an empty line; None at the end of the file."""
+    try:
+        fields = next(reader, None)
+    except csv.Error as error:
+        raise DataError(path, line, f"expected delimited fields, found {error}") from error
+    for field in fields or ():
+        _require_utf8(path, line, field)
+    return fields
 
 
 def _parquet_records(path: Path, columns: Columns) -> Iterator[tuple[int, Record]]:
@@ -170,9 +176,9 @@ def _parquet_records(path: Path, columns: Columns) -> Iterator[tuple[int, Record
 
 def _require_columns(path: Path, found: list[str], columns: Columns) -> None:
     for name, option in ((columns.text, "--text-column"), (columns.label, "--label-column")):
-        if name not in found:
+        if found.count(name) != 1:
             listed = ", ".join(found) or "nothing"
-            raise DataError(path, 1, f"expected a column '{name}', found {listed} (name it with {option})")
+            raise DataError(path, 1, f"expected one column '{name}', found {listed} (name it with {option})")
 
 
 def _row(path: Path, line: int, record: Record, columns: Columns) -> Row:
@@ -185,8 +191,9 @@ def _row(path: Path, line: int, record: Record, columns: Columns) -> Row:
         raise DataError(path, line, f"expected text in '{columns.text}', found {_kind(text)}")
     if not text.strip():
         raise DataError(path, line, f"expected text in '{columns.text}', found nothing but white space")
-    if any("\ud800" <= character <= "\udfff" for character in text):
-        raise DataError(path, line, f"expected Unicode text in '{columns.text}', found a lone surrogate")
+    for name, value in ((columns.text, text), (columns.label, str(label))):
+        if any(map(_is_surrogate, value)):
+            raise DataError(path, line, f"expected Unicode text in '{name}', found a lone surrogate")
     if isinstance(label, bool):
         label = str(label).lower()
     if not isinstance(label, str | int) or label == "":
@@ -200,4 +207,6 @@ def _kind(value: object) -> str:
     names = {dict: "an object", list: "a list", str: "text", bool: "true or false", type(None): "null"}
     if value == "":
         return "nothing"
-    return names.get(type(value), f"the number {value}")
+    if type(value) in (int, float):
+        return f"the number {value}"
+    return names.get(type(value), f"a {type(value).__name__}")
