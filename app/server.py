@@ -11,6 +11,7 @@ import structlog
 import uvicorn
 
 from app.api.application import create_app
+from app.errors import StartError
 from app.service import Service
 
 _WRITE_SECONDS = 5  # after the drain, for answers that are still being written
@@ -56,13 +57,30 @@ class DrainingServer(uvicorn.Server):
         self.should_exit = True
 
 
-def serve(service: Service) -> None:
+def bind(host: str, port: int) -> socket.socket:
+    """Take the address without listening yet, so that nobody connects while the models load.
+
+    Raises:
+        StartError: it cannot be had.
+    """
+    try:
+        family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+        bound = socket.socket(family, kind, protocol)
+        try:
+            bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            bound.bind(address)
+        except OSError:
+            bound.close()
+            raise
+    except OSError as error:
+        raise StartError(f"{host}:{port}: {error.strerror}; choose another with --port or --host") from error
+    return bound
+
+
+def serve(service: Service, bound: socket.socket) -> None:
     """Serve until a signal, and until every accepted request was answered or ``drain_seconds`` are over."""
-    settings = service.settings
     config = uvicorn.Config(
         create_app(service),
-        host=settings.host,
-        port=settings.port,
         loop="uvloop",
         http="httptools",
         log_config=None,
@@ -70,4 +88,4 @@ def serve(service: Service) -> None:
         server_header=False,
         timeout_graceful_shutdown=_WRITE_SECONDS,
     )
-    DrainingServer(config, service).run()
+    DrainingServer(config, service).run([bound])

@@ -119,11 +119,12 @@ def parse_request(body: bytes) -> ClassifyRequest:
 
 def _explain(error: ValidationError) -> str:
     problems = error.errors(include_url=False)
-    # Of a union's branches the most specific place tells most: input.3 rather than input.
-    problem = max(problems, key=lambda problem: len(_place(problem["loc"])))
+    # Of the branches of a union the one that came furthest tells most: `input.3` rather than `input`.
+    problem = max(problems, key=lambda problem: (len(_place(problem["loc"])), problem["type"] == "too_short"))
     place, kind, value = ".".join(_place(problem["loc"])), problem["type"], problem["input"]
     if kind == "json_invalid":
-        return f"Expected a JSON object: {problem['ctx']['error']}."
+        hint = " Half of a surrogate pair is no text." if "hex escape" in problem["msg"] else ""
+        return f"Expected a JSON object: {problem['ctx']['error']}.{hint}"
     if kind == "extra_forbidden":
         return (
             f"Unknown field {place[:_SHOWN]!r}; expected some of {', '.join(ClassifyRequest.model_fields)}."

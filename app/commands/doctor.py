@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib.metadata
 import platform
-import socket
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -17,6 +16,7 @@ from app.engine.registry import load_registry
 from app.errors import StartError
 from app.logs import configure_logs
 from app.machine import usable_cpus
+from app.server import bind
 from app.settings import Settings, read_settings
 
 _OLDEST_PYTHON = (3, 11)
@@ -92,17 +92,11 @@ def check_bundles(settings: Settings) -> Finding:
 
 def check_port(settings: Settings) -> Finding:
     """The address can be listened on."""
-    address = f"{settings.host}:{settings.port}"
     try:
-        family, kind, protocol, _, target = socket.getaddrinfo(
-            settings.host, settings.port, type=socket.SOCK_STREAM
-        )[0]
-        with socket.socket(family, kind, protocol) as probe:
-            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            probe.bind(target)
-    except OSError as error:
-        return Finding("port", False, f"{address}: {error.strerror}", "Choose another with --port or --host.")
-    return Finding("port", True, f"{address} is free")
+        bind(settings.host, settings.port).close()
+    except StartError as error:
+        return Finding("port", False, str(error))
+    return Finding("port", True, f"{settings.host}:{settings.port} is free")
 
 
 def check_cpus(settings: Settings) -> Finding:

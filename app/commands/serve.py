@@ -8,6 +8,9 @@ import typer
 
 from app.commands.options import Bundles, DeviceOption, user_errors
 from app.logs import configure_logs
+from app.server import bind
+from app.server import serve as serve_http
+from app.service import Service
 from app.settings import read_settings
 
 
@@ -30,7 +33,5 @@ def serve(
             log_format=log_format,
         )
         configure_logs(settings)
-        from app.server import serve as serve_http
-        from app.service import Service
-
-        serve_http(Service.load(settings))
+        with bind(settings.host, settings.port) as bound:
+            serve_http(Service.load(settings), bound)

@@ -1,0 +1,116 @@
+from __future__ import annotations
+
+import gzip
+import json
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from app.bundle import MANIFEST
+from tests.app.tiny import write_all
+
+
+def readtrace(
+    *arguments: str | Path, stdin: str = "", expected_code: int = 0
+) -> subprocess.CompletedProcess[str]:
+    done = subprocess.run(
+        [sys.executable, "-m", "app", *map(str, arguments)],
+        input=stdin,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == expected_code, done.stderr
+    assert "Traceback" not in done.stderr
+    return done
+
+
+def test_rows_are_classified_in_order_with_line_numbers(bundles: Path) -> None:
+    rows = [{"text": f"good film {'bad ' * index}"} for index in range(100)]
+    lines = "\n".join(map(json.dumps, rows))
+    done = readtrace("classify", "-", "--bundles", bundles, "--model", "topics", stdin=lines)
+    found = [json.loads(line) for line in done.stdout.splitlines()]
+    assert [one["line"] for one in found] == list(range(1, 101))
+    assert all(one["label"] in ("business", "sports", "science") and "skip_rate" in one for one in found)
+    assert "100 rows, 0 failed" in done.stderr
+
+
+def test_bad_rows_are_reported_and_the_others_answered(bundles: Path) -> None:
+    lines = '{"text": "good"}\nnonsense\n\n{"text": ""}\n{"title": "no text"}\n"bad"\n'
+    done = readtrace("classify", "-", "--bundles", bundles, stdin=lines, expected_code=1)
+    found = {one["line"]: one for one in map(json.loads, done.stdout.splitlines())}
+    assert set(found) == {1, 2, 4, 5, 6}
+    assert found[1]["label"]
+    assert found[6]["label"]
+    assert found[2]["error"] == "expected JSON: Expecting value at column 1"
+    assert found[4]["error"]["type"] == "/problems/empty-document"
+    assert found[5]["error"] == "expected a string or an object with a string 'text'"
+
+
+def test_user_error_ends_with_a_message_and_two(bundles: Path) -> None:
+    done = readtrace("classify", "--bundles", bundles, "-", "--model", "nobody", expected_code=2)
+    assert "Expected one of reviews, topics" in done.stderr
+    assert done.stdout == ""
+
+
+def test_file_that_breaks_off_is_a_user_error(bundles: Path, tmp_path: Path) -> None:
+    path = tmp_path / "in.jsonl.gz"
+    path.write_bytes(gzip.compress(b'"good film"\n' * 1000)[:-20])
+    done = readtrace("classify", path, "--bundles", bundles, expected_code=2)
+    assert "in.jsonl.gz: cannot be read" in done.stderr
+
+
+def test_models_lists_good_and_refused_bundles(tmp_path: Path) -> None:
+    write_all(tmp_path)
+    assert "leap-lstm" in readtrace("models", "--bundles", tmp_path).stdout
+    (tmp_path / "topics" / "1" / MANIFEST).write_text("{}")
+    done = readtrace("models", "--bundles", tmp_path, expected_code=2)
+    assert "refused" in done.stdout
+    assert "mt-lstm" in done.stdout
+
+
+def test_bench_writes_figures_of_every_pass_and_bucket(bundles: Path, tmp_path: Path) -> None:
+    report = tmp_path / "bench.json"
+    done = readtrace("bench", "--bundles", bundles, "--model", "topics", "--json", report)
+    assert "CPUExecutionProvider" in done.stdout
+    (found,) = json.loads(report.read_bytes())["models"]
+    assert {(run["reading"], run["bucket"]) for run in found["runs"]} == {
+        (reading, bucket) for reading in ("look", "read") for bucket in (4, 8, 16)
+    }
+    assert all(run["documents_per_second"] > 0 for run in found["runs"])
+
+
+def test_doctor_finds_a_healthy_installation(bundles: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("READTRACE_PORT", "0")
+    done = readtrace("doctor", "--bundles", bundles)
+    assert done.stdout.count("good ") == 5
+    assert "reviews@1 on CPUExecutionProvider" in done.stdout
+
+
+def test_doctor_says_what_is_wrong_and_what_to_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        monkeypatch.setenv("READTRACE_PORT", str(taken.getsockname()[1]))
+        done = readtrace("doctor", "--bundles", tmp_path, expected_code=2)
+    assert done.stdout.count("bad ") == 2
+    assert "choose another with --port" in done.stdout
+    assert "--bundles" in done.stdout
+
+
+def test_serve_tells_of_a_taken_port(bundles: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = str(taken.getsockname()[1])
+        done = readtrace("serve", "--bundles", bundles, "--port", port, expected_code=2)
+    assert f"127.0.0.1:{port}: Address already in use; choose another" in done.stderr
+
+
+def test_serving_imports_no_training_code() -> None:
+    code = (
+        "import sys, app.cli, app.server, app.commands.doctor\n"
+        "bad = {'torch', 'models', 'export', 'onnx', 'sklearn'} & set(sys.modules)\n"
+        "assert not bad, bad"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)

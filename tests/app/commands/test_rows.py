@@ -1,0 +1,79 @@
+from __future__ import annotations
+
+import gzip
+from pathlib import Path
+
+import pytest
+
+from app.commands.rows import Row, format_of, open_text, read_rows
+from app.errors import StartError
+
+
+def rows(path: Path, column: str = "text") -> list[Row]:
+    with open_text(path) as file:
+        return list(read_rows(file, format_of(path), column))
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "lines"),
+    [
+        ("in.csv", 'label,text\nx,"good\nfilm"\ny,bad\n', [3, 4]),
+        ("in.tsv", "label\ttext\nx\tgood\nfilm\ny\tbad\n", None),
+        ("in.jsonl", '{"text": "good\\nfilm"}\n\n"bad"\n', [1, 3]),
+    ],
+)
+@pytest.mark.parametrize("compressed", [False, True])
+def test_formats_are_told_by_name(
+    tmp_path: Path, name: str, content: str, lines: list[int] | None, compressed: bool
+) -> None:
+    path = tmp_path / (name + ".gz" * compressed)
+    path.write_bytes(gzip.compress(content.encode()) if compressed else content.encode())
+    found = rows(path)
+    if lines is None:  # a broken row: the second line has no text
+        assert [row.text for row in found] == ["good", None, "bad"]
+        assert found[1].problem == "no value in column 'text'"
+    else:
+        assert [(row.line, row.text) for row in found] == list(zip(lines, ["good\nfilm", "bad"], strict=True))
+
+
+def test_every_line_of_plain_text_is_a_document(tmp_path: Path) -> None:
+    (tmp_path / "in.txt").write_text("good film\n\nbad\n")
+    assert [row.text for row in rows(tmp_path / "in.txt")] == ["good film", "", "bad"]
+
+
+@pytest.mark.parametrize(
+    ("line", "problem"),
+    [
+        ("{", "expected JSON: "),
+        ("5", "expected a string or an object with a string 'text'"),
+        ('{"text": 5}', "expected a string or an object with a string 'text'"),
+    ],
+)
+def test_wrong_json_row_says_what_was_expected(tmp_path: Path, line: str, problem: str) -> None:
+    (tmp_path / "in.jsonl").write_text(f'"good"\n{line}\n"bad"\n')
+    good, wrong, bad = rows(tmp_path / "in.jsonl")
+    assert (good.text, wrong.text, bad.text) == ("good", None, "bad")
+    assert wrong.problem.startswith(problem)
+
+
+def test_book_fits_into_a_field(tmp_path: Path) -> None:
+    book = "word " * 100_000
+    (tmp_path / "in.csv").write_text(f"text\n{book}\n")
+    assert rows(tmp_path / "in.csv")[0].text == book
+
+
+@pytest.mark.parametrize("name", ["in.doc", "in", "in.gz"])
+def test_unknown_name_lists_the_known(name: str) -> None:
+    with pytest.raises(StartError, match=r"expected \.jsonl, \.csv, \.tsv, \.txt"):
+        format_of(Path(name))
+
+
+def test_missing_column_names_those_found(tmp_path: Path) -> None:
+    (tmp_path / "in.csv").write_text("title,body\na,b\n")
+    with pytest.raises(StartError, match="expected a column 'text', found title, body"):
+        rows(tmp_path / "in.csv")
+
+
+def test_missing_file_is_named(tmp_path: Path) -> None:
+    with pytest.raises(StartError, match=r"absent\.csv: cannot be read: No such file"):
+        rows(tmp_path / "absent.csv")

@@ -1,0 +1,53 @@
+from __future__ import annotations
+
+import json
+import logging
+
+import pytest
+import structlog
+
+from app.logs import configure_logs, where
+from app.settings import read_settings
+
+
+def test_libraries_and_service_log_alike_as_json(capsys: pytest.CaptureFixture[str]) -> None:
+    configure_logs(read_settings(log_format="json"))
+    structlog.get_logger("ours").info("event_of_ours", rows=3)
+    logging.getLogger("library").warning("of a library: %s", 7)
+    ours, library = map(json.loads, capsys.readouterr().err.splitlines())
+    assert (ours["event"], ours["rows"], ours["level"], ours["logger"]) == (
+        "event_of_ours",
+        3,
+        "info",
+        "ours",
+    )
+    assert (library["event"], library["level"], library["logger"]) == (
+        "of a library: 7",
+        "warning",
+        "library",
+    )
+    assert ours["timestamp"].endswith("Z")
+
+
+def test_console_is_for_people(capsys: pytest.CaptureFixture[str]) -> None:
+    configure_logs(read_settings(log_format="console"))
+    structlog.get_logger("console").warning("something", rows=3)
+    line = capsys.readouterr().err
+    assert "something" in line
+    assert not line.startswith("{")
+
+
+def test_level_silences_what_is_below(capsys: pytest.CaptureFixture[str]) -> None:
+    configure_logs(read_settings(log_level="error"))
+    structlog.get_logger("quiet").warning("not shown")
+    logging.getLogger("library").warning("neither")
+    assert capsys.readouterr().err == ""
+
+
+def test_places_of_a_traceback_hold_no_message() -> None:
+    try:
+        raise ValueError("secret")
+    except ValueError as error:
+        places = where(error.__traceback__)
+    assert places[-1].endswith("test_places_of_a_traceback_hold_no_message")
+    assert "secret" not in "".join(places)

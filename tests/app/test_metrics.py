@@ -1,0 +1,67 @@
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import httpx
+from prometheus_client.parser import text_string_to_metric_families
+
+from app.engine.registry import Registry
+from app.metrics import Metrics
+from tests.app.conftest import running_server
+
+DOCUMENT = Path(__file__).parents[2] / "docs" / "metrics.md"
+Series = set[tuple[str, tuple[tuple[str, str], ...]]]
+
+
+def series(exposition: str) -> Series:
+    return {
+        (sample.name, tuple(sorted(sample.labels.items())))
+        for family in text_string_to_metric_families(exposition)
+        for sample in family.samples
+    }
+
+
+def test_document_lists_every_metric_and_no_other() -> None:
+    listed = re.findall(r"^\| `(readtrace_\w+)` \|", DOCUMENT.read_text(encoding="utf-8"), re.MULTILINE)
+    assert sorted(listed) == sorted(Metrics().names())
+
+
+def test_every_series_exists_from_the_first_scrape(bundles: Path) -> None:
+    with running_server(bundles) as server, server.client() as client:
+        first = series(client.get("/metrics").text)
+        for explain in ("steps", "summary", "none"):
+            body = {"input": ["good film", "", "bad " * 40], "explain": explain, "model": "topics"}
+            assert client.post("/classify", json=body).status_code == 200
+        client.post("/classify", json={"input": []})
+        client.post("/classify", json={"input": "good", "model": "none"})
+        client.put("/classify")
+        for path in (
+            "/",
+            "/docs",
+            "/v1/models",
+            "/v1/models/none",
+            "/nowhere",
+            "/health/ready",
+            "/static/none",
+        ):
+            client.get(path)
+        assert series(client.get("/metrics").text) == first
+
+
+def test_series_of_skipping_exist_only_for_models_that_skip(client: httpx.Client) -> None:
+    text = client.get("/metrics").text
+    assert 'readtrace_words_skipped_total{model="topics"}' in text
+    assert 'readtrace_words_skipped_total{model="reviews"}' not in text
+
+
+def test_unforeseen_status_stays_within_the_closed_set(registry: Registry) -> None:
+    metrics = Metrics()
+    before = series(metrics.exposition().decode())
+    for route, status in (("/classify", 418), ("/nowhere", 502), ("/docs", 400)):
+        metrics.observe_request(route, status, 0.1)
+    assert series(metrics.exposition().decode()) == before
+
+
+def test_process_metrics_are_there(client: httpx.Client) -> None:
+    assert "process_resident_memory_bytes" in client.get("/metrics").text
