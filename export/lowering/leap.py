@@ -5,8 +5,8 @@ state, `decision_features`. What lies beyond a segment's end is carried as state
 ids for the convolutions, and whether any text follows at all (h_end if not).
 
 Reading keeps h and q, the next word to decide on. With m(t) = keep logit - skip logit under h, an iteration looks
-at the words q … q + 31 at once, finds the first with m ≥ 0 (a tie keeps), runs one LSTM step on it, and goes on
-behind it; with none, it goes on 32 words later. Since h does not change between two words that are read, the
+at the words q … q + 15 at once, finds the first with m ≥ 0 (a tie keeps), runs one LSTM step on it, and goes on
+behind it; with none, it goes on 16 words later. Since h does not change between two words that are read, the
 decisions are those of stepping word by word. Traces are put together after the loop.
 """
 
@@ -36,7 +36,7 @@ from export.lowering.lstm import BUCKETS
 from models.architectures.leap import KEEP, SKIP, LeapLSTM
 from models.text.storage import StoredVectors
 
-_WINDOW = 32  # words decided on at once
+_WINDOW = 16  # words decided on at once
 _TRACE = TraceSpec(
     causal=False,
     meaning="after each word, given the decisions taken; the decisions look at the text ahead",
@@ -167,7 +167,9 @@ def _margin(graph: Graph, model: LeapLSTM, hidden: str) -> str:
     """Keep logit minus skip logit: `[…, decision]` -> `[…]`."""
     weight, bias = array(model.decide.weight), array(model.decide.bias)
     difference = weight[KEEP] - weight[SKIP]
-    margin = graph.op("MatMul", graph.op("Relu", hidden), graph.constant("decide.w", difference))
+    # a product and a sum: a matrix product with a single column is many times slower
+    parts = graph.op("Mul", graph.op("Relu", hidden), graph.constant("decide.w", difference))
+    margin = graph.op("ReduceSum", parts, graph.integers(-1), keepdims=0)
     return graph.op("Add", margin, graph.constant("decide.b", bias[KEEP] - bias[SKIP]))
 
 
