@@ -49,20 +49,20 @@ def build_tokenizer(
     Returns:
         A tokenizer with `[PAD]` at 0 and `[UNK]` at 1.
     """
-    tokenizer = Tokenizer(WordLevel({PADDING: PADDING_ID, UNKNOWN: UNKNOWN_ID}, unk_token=UNKNOWN))
+    tokenizer = Tokenizer(WordLevel(unk_token=UNKNOWN))
     steps = [normalizers.Replace(Regex(pattern), content) for pattern, content in config.replace]
     tokenizer.normalizer = normalizers.Sequence(
         [*steps, *([normalizers.Lowercase()] if config.lowercase else [])]
     )
     tokenizer.pre_tokenizer = pre_tokenizers.Split(Regex(WORDS), behavior="removed", invert=True)
+    reserved = [PADDING, UNKNOWN]  # not "special tokens", which are looked for in the text itself
     trainer = WordLevelTrainer(
-        vocab_size=config.vocabulary_size,
+        vocab_size=config.vocabulary_size - len(reserved),
         min_frequency=config.minimum_count,
-        special_tokens=[PADDING, UNKNOWN],
         show_progress=False,
     )
     tokenizer.train_from_iterator(texts, trainer)
-    words = vocabulary(tokenizer)
+    words = reserved + vocabulary(tokenizer)
     if config.words_from_vectors:
         words += list(_first_unknown(vector_words, set(words), config.vocabulary_size - len(words)))
     tokenizer.model = WordLevel({word: index for index, word in enumerate(words)}, unk_token=UNKNOWN)
