@@ -212,7 +212,7 @@ def test_file_that_is_no_parquet_is_told(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("suffix", SUFFIXES)
 def test_missing_file_is_told(tmp_path: Path, suffix: str) -> None:
-    with pytest.raises(DataError, match="cannot be read: .*No such file or directory"):
+    with pytest.raises(DataError, match=r"cannot be read: .*No such file or directory"):
         rows(tmp_path / f"data{suffix}")
 
 
