@@ -39,6 +39,8 @@ def has_image(name: str) -> bool:
 def ensure_python_image() -> str:
     """Return the name of a Python image, built here if podman has none."""
     if not has_image(PYTHON_IMAGE):
+        version = sys.version_info[:2]
+        assert version == (3, 11), f"the stand-in is made of Python 3.11, these tests run on {version}"
         with tempfile.TemporaryDirectory(prefix="readtrace-base-") as folder:
             root = Path(folder)
             _install_debian(root)
