@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import gzip
+import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from zipfile import BadZipFile
 
 import numpy as np
 from numpy.typing import NDArray
@@ -62,6 +64,8 @@ def read_vectors(path: Path) -> WordVectors:
             words, vectors = _read_text(path)
     except OSError as error:
         raise VectorsError(f"{path}: cannot be read: {error.strerror or error}") from error
+    except (EOFError, zlib.error, BadZipFile) as error:
+        raise VectorsError(f"{path}: expected a whole file, but it ends or breaks early ({error})") from error
     if vectors.ndim != 2 or len(words) != len(vectors):
         raise VectorsError(
             f"{path}: expected one vector per word, found {len(words)} words, vectors {vectors.shape}"
@@ -73,7 +77,7 @@ def read_vectors(path: Path) -> WordVectors:
 
 def _read_npz(path: Path) -> tuple[list[str], NDArray[np.float32]]:
     try:
-        with np.load(path, allow_pickle=False) as archive:
+        with path.open("rb") as file, np.load(file, allow_pickle=False) as archive:
             words, vectors = archive["words"], archive["vectors"].astype(np.float32)
     except (ValueError, KeyError) as error:
         raise VectorsError(f"{path}: expected an .npz with 'words' and 'vectors': {error}") from error
