@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,7 +13,7 @@ from app.scheduler.document import Reading
 from app.text import TokenizedText
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, eq=False)
 class Answer:
     """One document's reading with its text and its times."""
 
@@ -21,13 +22,13 @@ class Answer:
     reading: Reading
     tokenize_seconds: float
 
-    @property
+    @cached_property
     def probabilities(self) -> NDArray[np.float32]:
         """The answer, ``[classes]``: what the last word left."""
         last: NDArray[np.float32] = self.reading.steps["probabilities"][-1]
         return last
 
-    @property
+    @cached_property
     def winner(self) -> int:
         """The index of the most probable label."""
         return int(self.probabilities.argmax())

@@ -7,7 +7,9 @@ import sys
 import traceback
 from types import TracebackType
 
+import orjson
 import structlog
+from structlog.typing import EventDict, FilteringBoundLogger, Processor, WrappedLogger
 
 from app.settings import Settings
 
@@ -15,35 +17,50 @@ _UNWANTED = ("uvicorn.access",)  # the service writes its own access log, with t
 
 
 def configure_logs(settings: Settings) -> None:
-    """Send every log record to standard error in the format of the settings."""
+    """Send every event to standard error in the format of the settings."""
     level = logging.getLevelNamesMapping()[settings.log_level.upper()]
-    shared: list[structlog.typing.Processor] = [
+    shared: list[Processor] = [
         structlog.contextvars.merge_contextvars,
-        structlog.stdlib.add_logger_name,
-        structlog.stdlib.add_log_level,
+        structlog.processors.add_log_level,
         structlog.processors.TimeStamper(fmt="iso", utc=True),
     ]
+    renderer = _render_json if settings.log_format == "json" else _console()
+    # Ours go straight to the stream: the standard library's way would be a quarter of a short request's time.
     structlog.configure(
-        processors=[*shared, structlog.stdlib.ProcessorFormatter.wrap_for_formatter],
-        logger_factory=structlog.stdlib.LoggerFactory(),
+        processors=[*shared, renderer],
+        logger_factory=structlog.WriteLoggerFactory(sys.stderr),
         wrapper_class=structlog.make_filtering_bound_logger(level),
         cache_logger_on_first_use=True,
-    )
-    renderer: structlog.typing.Processor = (
-        structlog.processors.JSONRenderer()
-        if settings.log_format == "json"
-        else structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty())
     )
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(
         structlog.stdlib.ProcessorFormatter(
-            foreign_pre_chain=shared,
+            foreign_pre_chain=[_add_source, *shared],
             processors=[structlog.stdlib.ProcessorFormatter.remove_processors_meta, renderer],
         )
     )
     logging.basicConfig(handlers=[handler], level=level, force=True)
     for name in _UNWANTED:
         logging.getLogger(name).disabled = True
+
+
+def get_logger(name: str) -> FilteringBoundLogger:
+    """A logger whose events carry its name as ``source``."""
+    logger: FilteringBoundLogger = structlog.get_logger(source=name)
+    return logger
+
+
+def _render_json(_: WrappedLogger, __: str, event: EventDict) -> str:
+    return orjson.dumps(event, default=repr).decode()
+
+
+def _console() -> Processor:
+    return structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty())
+
+
+def _add_source(_: WrappedLogger, __: str, event: EventDict) -> EventDict:
+    event["source"] = event["_record"].name
+    return event
 
 
 def where(trace: TracebackType | None) -> list[str]:

@@ -7,16 +7,16 @@ import signal
 import socket
 from types import FrameType
 
-import structlog
 import uvicorn
 
 from app.api.application import create_app
 from app.errors import StartError
+from app.logs import get_logger
 from app.service import Service
 
 _WRITE_SECONDS = 5  # after the drain, for answers that are still being written
 
-_log = structlog.get_logger("readtrace.server")
+_log = get_logger("readtrace.server")
 
 
 class DrainingServer(uvicorn.Server):

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
+import random
 import re
-import secrets
 import time
 
-import structlog
 from starlette.datastructures import MutableHeaders
 from starlette.requests import Request
 from starlette.routing import BaseRoute
@@ -14,7 +13,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from app.api.problems import problem_response
 from app.errors import InternalError
-from app.logs import where
+from app.logs import get_logger, where
 from app.metrics import OTHER_ROUTE, Metrics
 
 REQUEST_ID = "x-request-id"
@@ -27,7 +26,7 @@ _SECURITY_HEADERS = {
 }
 _QUIET = {"/health/live", "/health/ready", "/metrics"}  # asked every few seconds by machines
 
-_log = structlog.get_logger("readtrace.access")
+_log = get_logger("readtrace.access")
 
 
 class ObserveRequests:
@@ -82,7 +81,7 @@ class ObserveRequests:
 
 def _request_id(request: Request) -> str:
     given = request.headers.get(REQUEST_ID, "")
-    return given if _SANE_ID.fullmatch(given) else secrets.token_hex(16)
+    return given if _SANE_ID.fullmatch(given) else f"{random.getrandbits(128):032x}"
 
 
 def _route(scope: Scope) -> str:

@@ -7,18 +7,17 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-import structlog
-
 from app.bundle import BundleError, find_bundles, version_key
 from app.engine.calibration import Calibration, calibrate
 from app.engine.golden import check_golden
 from app.engine.model import Model, open_model
 from app.errors import StartError, UnknownModel
+from app.logs import get_logger
 from app.scheduler.document import Array
 from app.scheduler.lanes import Lane
 from app.settings import Settings
 
-_log = structlog.get_logger("readtrace.bundles")
+_log = get_logger("readtrace.bundles")
 
 
 @dataclass(frozen=True, slots=True)

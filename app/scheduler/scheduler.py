@@ -8,9 +8,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, Protocol
 
-import structlog
-
 from app.errors import DeadlineExceeded, Problem, ReadingFailed, ShuttingDown
+from app.logs import get_logger
 from app.scheduler.admission import Admission
 from app.scheduler.batch import assemble, fitting_rows
 from app.scheduler.document import Array, Document, Reading
@@ -20,7 +19,7 @@ Outcome = Reading | Problem | None  # None: nobody waits for the document any mo
 Deliver = Callable[[Sequence[tuple[Document, Outcome]]], None]
 Reason = Literal["full", "oldest"]
 
-_log = structlog.get_logger("readtrace.scheduler")
+_log = get_logger("readtrace.scheduler")
 
 
 class Engine(Protocol):
@@ -108,7 +107,7 @@ class Scheduler:
                 document.sequence = self._sequence
                 self._lanes.push(document)
             self._changed.notify(len(documents))
-        self._observe_queue()
+            self._observe_queue()
 
     def take(self) -> Batch | None:
         """Wait for work; the next batch, or None once the scheduler is closed."""
@@ -210,7 +209,7 @@ class Scheduler:
                 self._admission.progress(document)
                 self._lanes.push(document)
             self._changed.notify(len(going_on))
-        self._observe_queue()
+            self._observe_queue()
         if ended:
             self._deliver(ended)
 
@@ -223,6 +222,7 @@ class Scheduler:
         )
 
     def _observe_queue(self) -> None:
+        """Called under the lock: two threads that tell in the wrong order would leave a wrong gauge behind."""
         self._observer.queue_changed(self._admission.documents, self._admission.tokens)
 
 

@@ -5,11 +5,10 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 
-import structlog
-
+from app.logs import get_logger
 from app.scheduler.scheduler import Scheduler
 
-_log = structlog.get_logger("readtrace.engine")
+_log = get_logger("readtrace.engine")
 
 
 class EngineThreads:

@@ -48,7 +48,7 @@ def running_server(bundles: Path, **variables: str) -> Iterator[Server]:
         assert process.stderr is not None
         for line in process.stderr:
             server.log.append(line)
-            if found := re.search(r'"address": "(http://[^"]+)", "event": "listening"', line):
+            if found := re.search(r'"address":"(http://[^"]+)","event":"listening"', line):
                 server.url = found[1]
                 listening.set()
         listening.set()

@@ -2,26 +2,34 @@ from __future__ import annotations
 
 import json
 import logging
+from collections.abc import Iterator
 
 import pytest
 import structlog
 
-from app.logs import configure_logs, where
+from app.logs import configure_logs, get_logger, where
 from app.settings import read_settings
+
+
+@pytest.fixture(autouse=True)
+def plain_logs_afterwards() -> Iterator[None]:
+    yield
+    structlog.reset_defaults()
+    logging.basicConfig(force=True)
 
 
 def test_libraries_and_service_log_alike_as_json(capsys: pytest.CaptureFixture[str]) -> None:
     configure_logs(read_settings(log_format="json"))
-    structlog.get_logger("ours").info("event_of_ours", rows=3)
+    get_logger("ours").info("event_of_ours", rows=3)
     logging.getLogger("library").warning("of a library: %s", 7)
     ours, library = map(json.loads, capsys.readouterr().err.splitlines())
-    assert (ours["event"], ours["rows"], ours["level"], ours["logger"]) == (
+    assert (ours["event"], ours["rows"], ours["level"], ours["source"]) == (
         "event_of_ours",
         3,
         "info",
         "ours",
     )
-    assert (library["event"], library["level"], library["logger"]) == (
+    assert (library["event"], library["level"], library["source"]) == (
         "of a library: 7",
         "warning",
         "library",
@@ -31,7 +39,7 @@ def test_libraries_and_service_log_alike_as_json(capsys: pytest.CaptureFixture[s
 
 def test_console_is_for_people(capsys: pytest.CaptureFixture[str]) -> None:
     configure_logs(read_settings(log_format="console"))
-    structlog.get_logger("console").warning("something", rows=3)
+    get_logger("console").warning("something", rows=3)
     line = capsys.readouterr().err
     assert "something" in line
     assert not line.startswith("{")
@@ -39,7 +47,7 @@ def test_console_is_for_people(capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_level_silences_what_is_below(capsys: pytest.CaptureFixture[str]) -> None:
     configure_logs(read_settings(log_level="error"))
-    structlog.get_logger("quiet").warning("not shown")
+    get_logger("quiet").warning("not shown")
     logging.getLogger("library").warning("neither")
     assert capsys.readouterr().err == ""
 

@@ -31,6 +31,7 @@ def test_sigterm_answers_what_was_accepted_then_ends(bundles: Path) -> None:
         refused = other.post("/classify", json={"input": "good"})
         assert refused.status_code == 503
         assert int(refused.headers["retry-after"]) >= 1
+        assert 'readtrace_refused_total{reason="shutting-down"} 1.0' in other.get("/metrics").text
         asked.join(30)
         assert answers[0].status_code == 200
         assert len(answers[0].json()["data"]) == 40
