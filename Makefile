@@ -16,7 +16,7 @@ serve: $(VENV)/.serve-$(RUNTIME)  ## serve the shipped bundles (HOST=, PORT=, BU
 test: $(VENV)/.test  ## everything that .ci/run checks: lint, types, tests
 	sh tests/install_programs.sh
 	$(MAKE) lint
-	$(VENV)/bin/pytest
+	PATH="$(CURDIR)/$(VENV)/bin:$$PATH" $(VENV)/bin/pytest
 
 lint: $(VENV)/.test  ## style, import rule, types
 	$(VENV)/bin/ruff check
@@ -29,7 +29,8 @@ format: $(VENV)/.test  ## put the code into the project's style
 	$(VENV)/bin/ruff format
 
 test-image: $(VENV)/.test  ## build the container image with podman and test it (Debian, root)
-	$(VENV)/bin/pytest -m image tests/deploy
+	sh tests/install_programs.sh image
+	PATH="$(CURDIR)/$(VENV)/bin:$$PATH" $(VENV)/bin/pytest -m image tests/deploy
 
 clean:  ## remove what was installed here
 	rm -rf $(VENV)

@@ -29,7 +29,7 @@ class RunOptions:
 
     root: Path = Path()  # relative paths of the configuration start here
     device: str = "auto"
-    threads: int | None = None
+    threads: int = 1  # recurrent steps are too small to be shared: two threads were slower than one
     skip_bad_rows: bool = False
 
     def bad_rows(self) -> BadRows | None:
@@ -94,7 +94,7 @@ def evaluate_file(
     """
     folder = RunFolder(run)
     record = folder.record()
-    _use_threads(options.threads)
+    torch.set_num_threads(options.threads)
     bad = options.bad_rows()
     trained_on = record.config.data
     rows = load_rows([data], columns or Columns(trained_on.text_column, trained_on.label_column), bad)
@@ -124,7 +124,7 @@ def choose_device(name: str) -> torch.device:
 def _trainer(
     prepared: Prepared, folder: RunFolder, options: RunOptions, progress: ConsoleProgress
 ) -> Trainer:
-    _use_threads(options.threads)
+    torch.set_num_threads(options.threads)
     config = prepared.record.config
     torch.manual_seed(config.training.seed)
     model = build(config.model, torch.from_numpy(prepared.embedding), len(prepared.record.labels))
@@ -139,8 +139,3 @@ def _finish(trainer: Trainer, console: Console) -> None:
         f"the run is in {trainer.folder.path}",
         highlight=False,
     )
-
-
-def _use_threads(threads: int | None) -> None:
-    if threads is not None:
-        torch.set_num_threads(threads)

@@ -13,7 +13,7 @@ _NEEDED = ("torch", "onnx", "sklearn", "safetensors")
 
 Root = Annotated[Path, typer.Option("--root", help="Folder at which the recipe's relative paths start.")]
 Device = Annotated[str, typer.Option(help="auto, cpu or cuda.")]
-Threads = Annotated[int | None, typer.Option(min=1, help="CPU threads; all by default.")]
+Threads = Annotated[int, typer.Option(min=1, help="CPU threads.")]
 SkipBadRows = Annotated[bool, typer.Option("--skip-bad-rows", help="Leave bad rows out, and count them.")]
 TextColumn = Annotated[str | None, typer.Option(help="Column that holds the text.")]
 LabelColumn = Annotated[str | None, typer.Option(help="Column that holds the label.")]
@@ -49,7 +49,7 @@ def train(
     ] = None,
     root: Root = Path(),
     device: Device = "auto",
-    threads: Threads = None,
+    threads: Threads = 1,
     skip_bad_rows: SkipBadRows = False,
     resume: Annotated[bool, typer.Option("--resume", help="Go on with the run in --out.")] = False,
 ) -> None:
@@ -87,7 +87,7 @@ def evaluate(
     text_column: TextColumn = None,
     label_column: LabelColumn = None,
     device: Device = "auto",
-    threads: Threads = None,
+    threads: Threads = 1,
     skip_bad_rows: SkipBadRows = False,
 ) -> None:
     """Measure a trained run on a labelled file."""

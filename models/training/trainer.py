@@ -38,6 +38,7 @@ class Position:
     documents: int = 0  # since the last evaluation, for the mean training loss
     loss_sum: float = 0.0
     best_accuracy: float = -1.0
+    best_loss: float = float("inf")  # on dev; decides between epochs of equal accuracy
     best_epoch: float = 0.0
     finished: bool = False
     lines: list[dict[str, object]] = field(default_factory=list)  # metrics.jsonl
@@ -75,6 +76,7 @@ class Trainer:
         )
         self.position = Position()
         self.batches_per_epoch = -(-len(train) // config.batch_size)
+        self._saved = time.monotonic()
         torch.manual_seed(config.seed)
 
     def resume(self) -> None:
@@ -112,7 +114,6 @@ class Trainer:
         evaluations = set(
             torch.linspace(0, len(batches), config.evaluations_per_epoch + 1).round().int().tolist()
         )
-        saved = time.monotonic()
         self.progress.start_epoch(position.epoch, config.epochs, len(batches), position.batch)
         for rows in batches[position.batch :]:
             batch = make_batch(self.train_documents, rows, config.longest).to(self.device)
@@ -123,14 +124,14 @@ class Trainer:
             self.progress.advance(len(rows), position.loss_sum / position.documents, skip_rate)
             if position.batch in evaluations:
                 self._evaluate(position.epoch - 1 + position.batch / len(batches))
-            if time.monotonic() - saved > _CHECKPOINT_SECONDS:
+            if time.monotonic() - self._saved > _CHECKPOINT_SECONDS:
                 self._save()
-                saved = time.monotonic()
         position.finished = (
             position.epoch >= config.epochs or position.epoch - position.best_epoch >= config.patience
         )
         position.epoch, position.batch = position.epoch + 1, 0
-        self._save()
+        if position.finished:
+            self._save()
 
     def _step(self, batch: Batch) -> tuple[float, float | None]:
         self.model.train()
@@ -170,9 +171,9 @@ class Trainer:
         model = self._evaluated_model()
         found = predict(model, self.dev, self.device)
         accuracy = float((found.probabilities.argmax(axis=1) == self.dev.labels).mean())
-        better = accuracy > position.best_accuracy
+        better = (accuracy, -found.loss) > (position.best_accuracy, -position.best_loss)
         if better:
-            position.best_accuracy, position.best_epoch = accuracy, epoch
+            position.best_accuracy, position.best_loss, position.best_epoch = accuracy, found.loss, epoch
             self.folder.save_weights(model.state_dict())
         line: dict[str, object] = {
             "epoch": round(epoch, 4),
@@ -186,7 +187,6 @@ class Trainer:
         position.lines.append(line)
         position.documents, position.loss_sum = 0, 0.0
         self.folder.write_metrics(position.lines)
-        self.folder.write_curves(lambda path: draw_curves(position.lines, self.folder.path.name, path))
         self.progress.evaluated(line)
 
     def _evaluated_model(self) -> Architecture:
@@ -208,6 +208,10 @@ class Trainer:
         if self.device.type == "cuda":
             state["random_cuda"] = torch.cuda.get_rng_state(self.device)
         self.folder.save_checkpoint(state)
+        if self.position.lines:
+            lines, title = self.position.lines, self.folder.path.name
+            self.folder.write_curves(lambda path: draw_curves(lines, title, path))
+        self._saved = time.monotonic()
 
 
 def _moving_average(decay: float) -> Callable[..., None]:
