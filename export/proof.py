@@ -18,6 +18,7 @@ from app.bundle import PassSpec
 from export.lowering.base import Lowered
 from export.reading import Arrays, GraphReader
 from models.architectures.base import Architecture
+from models.errors import ReadtraceTrainingError
 
 TOLERANCE = 1e-5  # largest difference of a probability; float32 sums taken in another order give about 1e-6
 _DECISION_MARGIN = 1e-5  # keep probabilities this close to 0.5 may fall either way in float32
@@ -27,7 +28,7 @@ _BATCH = 16
 TokenIds = NDArray[np.int32]
 
 
-class ProofError(Exception):
+class ProofError(ReadtraceTrainingError):
     """The exported model is not the trained one; the message says where and by how much."""
 
 

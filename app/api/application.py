@@ -21,6 +21,7 @@ from app.api.problems import install_problem_handlers
 from app.service import Service
 
 _WEB = Path(package.__file__).parent / "web"
+_REVALIDATE = {"cache-control": "no-cache"}  # or a browser mixes the page's files of two releases
 
 
 class DirectRoute(APIRoute):
@@ -64,6 +65,13 @@ def create_app(service: Service) -> FastAPI:
 def _add_page(app: FastAPI) -> None:
     @app.get("/", include_in_schema=False)
     async def page() -> FileResponse:
-        return FileResponse(_WEB / "index.html")
+        return FileResponse(_WEB / "index.html", headers=_REVALIDATE)
 
-    app.mount("/static", StaticFiles(directory=_WEB))
+    app.mount("/static", _PageFiles(directory=_WEB))
+
+
+class _PageFiles(StaticFiles):
+    def file_response(self, *args: Any, **kwargs: Any) -> Response:
+        response = super().file_response(*args, **kwargs)
+        response.headers.update(_REVALIDATE)
+        return response

@@ -70,6 +70,7 @@ def render_reference(openapi: dict[str, Any]) -> str:
         '<!doctype html><html lang="en"><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
         f'<title>{escape(info["title"])}: interface</title><link rel="icon" href="static/favicon.svg">'
+        '<link rel="stylesheet" href="static/theme.css"><link rel="stylesheet" href="static/reference.css">'
         f"<h1>{escape(info['title'])}</h1><p>{escape(info['description'])} "
         '<a href="openapi.json">OpenAPI document</a></p>'
         f"{''.join(operations)}<h2>Problems</h2><dl>{''.join(map(_problem, PROBLEMS))}</dl></html>"

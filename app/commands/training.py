@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import importlib.util
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated
 
 import typer
 from rich.console import Console
+
+from app.commands.options import USER_ERROR
 
 _NEEDED = ("torch", "onnx", "sklearn", "safetensors")
 
@@ -59,9 +63,9 @@ def train(
     from models.config import load_config
 
     options = commands.RunOptions(root, device, threads, skip_bad_rows)
-    console = Console()
     if resume:
-        commands.resume(out, options, console)
+        with _user_errors():
+            commands.resume(out, options, Console())
         return
     overrides: dict[str, object] = {
         "data.train": _absolute(train),
@@ -75,7 +79,8 @@ def train(
         "training.epochs": epochs,
         "training.seed": seed,
     }
-    commands.train(load_config(recipe, overrides, settings or []), out, options, console)
+    with _user_errors():
+        commands.train(load_config(recipe, overrides, settings or []), out, options, Console())
 
 
 def evaluate(
@@ -97,7 +102,8 @@ def evaluate(
 
     columns = Columns(text_column or "text", label_column or "label") if text_column or label_column else None
     options = commands.RunOptions(device=device, threads=threads, skip_bad_rows=skip_bad_rows)
-    commands.evaluate_file(run, data, columns, name, options, Console())
+    with _user_errors():
+        commands.evaluate_file(run, data, columns, name, options, Console())
 
 
 def export(
@@ -117,7 +123,8 @@ def export(
     _require_train_extra()
     from export.command import ExportOptions, export_run
 
-    export_run(run, ExportOptions(name, version, bundles, documents, compare, root), Console())
+    with _user_errors():
+        export_run(run, ExportOptions(name, version, bundles, documents, compare, root), Console())
 
 
 def _absolute(paths: list[Path] | None) -> list[str] | None:
@@ -129,4 +136,21 @@ def _require_train_extra() -> None:
     missing = [module for module in _NEEDED if importlib.util.find_spec(module) is None]
     if missing:
         typer.echo(f"this command needs {', '.join(missing)}: pip install 'readtrace[cpu,train]'", err=True)
-        raise typer.Exit(2)
+        raise typer.Exit(USER_ERROR)
+
+
+@contextmanager
+def _user_errors() -> Iterator[None]:
+    """End with a message and exit code 2 where the user, not the program, can help."""
+    from models.errors import ReadtraceTrainingError
+
+    try:
+        yield
+    except ReadtraceTrainingError as error:
+        typer.secho(f"readtrace: {error}", fg="red", err=True)
+        raise typer.Exit(USER_ERROR) from None
+    except KeyboardInterrupt:
+        typer.secho(
+            "readtrace: stopped; `readtrace train --resume` goes on from the last checkpoint", err=True
+        )
+        raise typer.Exit(130) from None

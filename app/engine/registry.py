@@ -110,8 +110,10 @@ def load_registry(settings: Settings) -> Registry:
         try:
             loaded.append(load_model(folder, settings))
         except BundleError as error:
-            refused.append(RefusedBundle(folder.parent.name, folder.name, str(error)))
-            _log.error("bundle_refused", bundle=f"{folder.parent.name}/{folder.name}", reason=str(error))
+            # Clients see the reason: they need the bundle's files, not where the server keeps them.
+            reason = str(error).replace(f"{settings.bundles}/", "")
+            refused.append(RefusedBundle(folder.parent.name, folder.name, reason))
+            _log.error("bundle_refused", bundle=f"{folder.parent.name}/{folder.name}", reason=reason)
     return Registry(loaded, refused, settings.default_model)
 
 

@@ -88,6 +88,7 @@ def check_signature(session: ort.InferenceSession, manifest: Manifest, reading: 
 def _wanted_providers(device: Device) -> list[str]:
     available = ort.get_available_providers()
     if device != "cpu" and CUDA_PROVIDER in available:
+        ort.preload_dlls()  # CUDA and cuDNN where the gpu extra installed them; nothing where they are the system's
         return [CUDA_PROVIDER, CPU_PROVIDER]
     return [CPU_PROVIDER]
 
