@@ -18,6 +18,7 @@ from pathlib import Path
 
 import torch
 from pydantic import BaseModel, ConfigDict, ValidationError
+from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from tokenizers import Tokenizer
 from torch import Tensor
@@ -72,7 +73,7 @@ class RunFolder:
             self.path.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise RunError(f"{self.path}: cannot be made: {error.strerror}") from error
-        self._write(TOKENIZER, lambda path: tokenizer.save(str(path)))
+        self._write_text(TOKENIZER, tokenizer.to_str(pretty=True))
         self._write_text(CONFIG, record.model_dump_json(indent=2))
 
     def record(self) -> RunRecord:
@@ -91,8 +92,16 @@ class RunFolder:
             raise RunError(f"{self.path / CONFIG}: {error}") from error
 
     def tokenizer(self) -> Tokenizer:
-        """The run's tokenizer."""
-        return Tokenizer.from_file(str(self.path / TOKENIZER))
+        """The run's tokenizer.
+
+        Raises:
+            RunError: it is missing or damaged.
+        """
+        path = self.path / TOKENIZER
+        try:
+            return Tokenizer.from_file(str(path))
+        except Exception as error:  # the library raises nothing narrower
+            raise RunError(f"{path}: expected the tokenizer of this run: {error}") from error
 
     def model(self, device: torch.device | str = "cpu") -> Architecture:
         """The network with the best weights, its word vectors rounded as a bundle stores them.
@@ -107,7 +116,7 @@ class RunFolder:
             raise RunError(f"{path} does not exist yet: the run has not finished its first evaluation")
         try:
             model.load_state_dict(load_file(path))
-        except (RuntimeError, ValueError) as error:
+        except (SafetensorError, OSError, RuntimeError, ValueError) as error:
             raise RunError(f"{path}: expected the weights of this run: {error}") from error
         vectors = model.embedding.weight.detach().numpy()
         rounded = store_vectors(vectors, record.config.model.embedding_storage).vectors
@@ -152,9 +161,17 @@ class RunFolder:
         self._write_text(f"evaluation-{name}.json", text)
 
     def evaluations(self) -> Iterator[tuple[str, dict[str, object]]]:
-        """Name and report of each evaluation that was kept."""
+        """Name and report of each evaluation that was kept.
+
+        Raises:
+            RunError: one of them is damaged.
+        """
         for path in sorted(self.path.glob("evaluation-*.json")):
-            yield path.stem.removeprefix("evaluation-"), json.loads(path.read_text(encoding="utf-8"))
+            try:
+                report = json.loads(path.read_text(encoding="utf-8"))
+            except (OSError, ValueError) as error:
+                raise RunError(f"{path}: expected the report of an evaluation: {error}") from error
+            yield path.stem.removeprefix("evaluation-"), report
 
     def _write_text(self, name: str, text: str) -> None:
         self._write(name, lambda path: path.write_text(text, encoding="utf-8"))
@@ -168,6 +185,6 @@ class RunFolder:
             with partial.open("rb") as file:
                 os.fsync(file.fileno())
             partial.replace(path)
-        except (OSError, RuntimeError) as error:  # torch reports a full disk as RuntimeError
+        except (OSError, RuntimeError, SafetensorError) as error:  # torch reports a full disk as RuntimeError
             partial.unlink(missing_ok=True)
             raise RunError(f"{path}: cannot be written: {error}") from error
