@@ -1,0 +1,315 @@
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import pytest
+import torch
+from rich.console import Console
+from safetensors.torch import load_file
+from torch import Tensor
+
+from models.architectures.base import Answer, Architecture
+from models.architectures.leap import LeapLSTMConfig
+from models.architectures.lstm import LSTM, LSTMConfig
+from models.architectures.registry import build
+from models.commands import choose_device, evaluate_file, resume
+from models.config import TrainingConfig
+from models.errors import ConfigError, DataError, RunError
+from models.preparation import Prepared, prepare
+from models.text.tokenizer import UNKNOWN_ID
+from models.training.run_folder import CHECKPOINT, METRICS, WEIGHTS, RunFolder
+from models.training.trainer import Trainer
+from tests.models.tiny_run import OPTIONS, SMALL, tiny_config, tiny_run, write_documents
+
+QUIET = Console(quiet=True)
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_documents(tmp_path_factory.mktemp("data") / "train.csv")
+
+
+def metrics(folder: RunFolder) -> list[dict[str, float]]:
+    return [json.loads(line) for line in (folder.path / METRICS).read_text(encoding="utf-8").splitlines()]
+
+
+def wait_for_second_epoch(folder: RunFolder, process: subprocess.Popen[bytes]) -> None:
+    """Return when a checkpoint from within the second epoch is seen."""
+    deadline = time.monotonic() + 60
+    while time.monotonic() < deadline:
+        assert process.poll() is None, "the training ended before it could be killed"
+        state = folder.load_checkpoint()
+        position = state["position"] if state else None
+        if isinstance(position, dict) and position["epoch"] == 2 and position["batch"] > 0:
+            return
+        time.sleep(0.01)
+    raise AssertionError("no checkpoint within the second epoch")
+
+
+@pytest.mark.parametrize("architecture", SMALL)
+def test_killed_run_goes_on_to_the_result_of_an_unbroken_one(
+    data: Path, tmp_path: Path, architecture: str
+) -> None:
+    unbroken = tiny_run(data, tmp_path / "unbroken", architecture)
+    killed = RunFolder(tmp_path / "killed")
+    command = [sys.executable, "-m", "tests.models.tiny_run", str(data), str(killed.path), architecture]
+    with subprocess.Popen(command) as process:
+        wait_for_second_epoch(killed, process)
+        process.kill()
+    assert process.returncode == -signal.SIGKILL
+    assert len(metrics(killed)) == 1
+
+    resume(killed.path, OPTIONS, QUIET)
+    assert (killed.path / METRICS).read_bytes() == (unbroken.path / METRICS).read_bytes()
+    expected = load_file(unbroken.path / WEIGHTS)
+    found = load_file(killed.path / WEIGHTS)
+    assert found.keys() == expected.keys()
+    for name, tensor in found.items():
+        assert torch.equal(tensor, expected[name]), name
+
+
+def test_run_killed_before_its_first_checkpoint_starts_over(data: Path, tmp_path: Path) -> None:
+    unbroken = tiny_run(data, tmp_path / "unbroken", "lstm", "training.epochs=1")
+    early = RunFolder(tmp_path / "early")
+    prepared = prepare(tiny_config(data, "lstm", "training.epochs=1"), Path(), None, QUIET)
+    early.create(prepared.record, prepared.tokenizer)
+    resume(early.path, OPTIONS, QUIET)
+    assert (early.path / METRICS).read_bytes() == (unbroken.path / METRICS).read_bytes()
+
+
+def test_finished_run_resumes_to_itself(data: Path, tmp_path: Path) -> None:
+    folder = tiny_run(data, tmp_path / "run", "lstm", "training.epochs=1")
+    before = (folder.path / METRICS).read_bytes()
+    resume(folder.path, OPTIONS, QUIET)
+    assert (folder.path / METRICS).read_bytes() == before
+
+
+@pytest.mark.parametrize("architecture", SMALL)
+def test_the_task_is_learned(data: Path, tmp_path: Path, architecture: str) -> None:
+    folder = tiny_run(data, tmp_path / "run", architecture, "training.epochs=8", "training.patience=8")
+    lines = metrics(folder)
+    assert max(line["dev_accuracy"] for line in lines) >= 0.9
+    assert [line["epoch"] for line in lines] == list(range(1, 9))
+    assert (folder.path / "curves.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_seed_decides_the_result(data: Path, tmp_path: Path) -> None:
+    runs = [
+        (tiny_run(data, tmp_path / name, "leap_lstm", f"training.seed={seed}", "training.epochs=1").path)
+        for name, seed in (("a", 1), ("b", 1), ("c", 2))
+    ]
+    a, b, c = ((run / METRICS).read_bytes() for run in runs)
+    assert a == b
+    assert a != c
+
+
+@dataclass
+class Recorder:
+    """A progress that calls back after every batch."""
+
+    after_batch: Callable[[], None] = lambda: None
+    epochs: list[int] = field(default_factory=list)
+    skip_rates: list[float | None] = field(default_factory=list)
+    evaluations: list[dict[str, object]] = field(default_factory=list)
+
+    def start_epoch(self, epoch: int, epochs: int, batches: int, done: int) -> None:
+        self.epochs.append(epoch)
+
+    def advance(self, documents: int, loss: float, skip_rate: float | None) -> None:
+        self.skip_rates.append(skip_rate)
+        self.after_batch()
+
+    def evaluated(self, line: dict[str, object]) -> None:
+        self.evaluations.append(line)
+
+
+@pytest.fixture(scope="module")
+def prepared(data: Path) -> Prepared:
+    return prepare(tiny_config(data, "lstm"), Path(), None, QUIET)
+
+
+def make_trainer(
+    prepared: Prepared, out: Path, recorder: Recorder, model: Architecture | None = None, **changes: object
+) -> Trainer:
+    folder = RunFolder(out)
+    folder.create(prepared.record, prepared.tokenizer)
+    torch.manual_seed(1)
+    network = model or build(prepared.record.config.model, torch.from_numpy(prepared.embedding), 2)
+    plain: dict[str, object] = {"word_dropout": 0.0, "average_decay": 0.0, "batch_size": 16}
+    config = TrainingConfig.model_validate(plain | changes)
+    return Trainer(network, config, prepared.train, prepared.dev, folder, recorder)
+
+
+class Listening(LSTM):
+    """Keeps what it is given to read in training."""
+
+    def __init__(self, embedding: Tensor) -> None:
+        super().__init__(LSTMConfig(hidden=4), embedding, 2)
+        self.heard: list[tuple[Tensor, Tensor]] = []
+
+    def forward(self, token_ids: Tensor, lengths: Tensor) -> Answer:
+        if self.training:
+            self.heard.append((token_ids, lengths))
+        return super().forward(token_ids, lengths)
+
+
+def unknown_share(heard: list[tuple[Tensor, Tensor]]) -> float:
+    """The share of real words that are unknown; padding must still be padding."""
+    unknown = words = 0
+    for token_ids, lengths in heard:
+        real = torch.arange(token_ids.shape[1]) < lengths.unsqueeze(1)
+        assert (token_ids[~real] == 0).all()
+        assert (token_ids[real] != 0).all()
+        unknown += int((token_ids[real] == UNKNOWN_ID).sum())
+        words += int(lengths.sum())
+    return unknown / words
+
+
+def test_leap_lstm_approaches_its_target_skip_rate(prepared: Prepared, tmp_path: Path) -> None:
+    decided = {}
+    for target in (0.2, 0.7):
+        recorder = Recorder()
+        torch.manual_seed(1)
+        config = LeapLSTMConfig(
+            hidden=12, reverse_hidden=4, filters=4, target_skip_rate=target, penalty=10, dropout=0.2
+        )
+        model = build(config, torch.from_numpy(prepared.embedding), 2)
+        out = tmp_path / str(target)
+        make_trainer(prepared, out, recorder, model, epochs=8, patience=8, learning_rate=0.01).train()
+        last = [rate for rate in recorder.skip_rates[-17:] if rate is not None]
+        assert sum(last) / len(last) == pytest.approx(target, abs=0.1)
+        decided[target] = recorder.evaluations[-1]["dev_skip_rate"]
+    assert isinstance(decided[0.7], float)
+    assert isinstance(decided[0.2], float)
+    assert decided[0.7] > decided[0.2] + 0.2
+
+
+def test_word_dropout_makes_a_share_of_the_real_words_unknown(prepared: Prepared, tmp_path: Path) -> None:
+    model = Listening(torch.from_numpy(prepared.embedding))
+    make_trainer(prepared, tmp_path, Recorder(), model, word_dropout=0.3, epochs=2).train()
+    assert unknown_share(model.heard) == pytest.approx(0.3, abs=0.03)
+
+
+def test_schedule_masks_fewer_words_each_epoch(prepared: Prepared, tmp_path: Path) -> None:
+    model = Listening(torch.from_numpy(prepared.embedding))
+    trainer = make_trainer(prepared, tmp_path, Recorder(), model, schedule_mask_start=0.45, epochs=3)
+    trainer.train()
+    size = trainer.batches_per_epoch
+    shares = [unknown_share(model.heard[start : start + size]) for start in range(0, 3 * size, size)]
+    assert shares == [pytest.approx(0.3, abs=0.04), pytest.approx(0.15, abs=0.04), 0]
+
+
+def test_documents_are_cut_at_the_longest_in_training_only(prepared: Prepared, tmp_path: Path) -> None:
+    model = Listening(torch.from_numpy(prepared.embedding))
+    make_trainer(prepared, tmp_path, Recorder(), model, longest=5, epochs=1).train()
+    assert max(int(lengths.max()) for _, lengths in model.heard) == 5
+
+
+def test_training_stops_when_patience_is_used_up(prepared: Prepared, tmp_path: Path) -> None:
+    recorder = Recorder()
+    position = make_trainer(prepared, tmp_path, recorder, learning_rate=1e-12, patience=2, epochs=9).train()
+    assert recorder.epochs == [1, 2, 3]
+    assert (position.best_epoch, position.finished) == (1, True)
+    assert [line["best"] for line in recorder.evaluations] == [True, False, False]
+
+
+def test_epoch_is_evaluated_as_often_as_asked(prepared: Prepared, tmp_path: Path) -> None:
+    recorder = Recorder()
+    make_trainer(prepared, tmp_path, recorder, evaluations_per_epoch=4, epochs=1).train()
+    epochs = [line["epoch"] for line in recorder.evaluations]
+    assert len(epochs) == 4
+    assert epochs[-1] == 1
+
+
+def test_averaged_weights_are_the_exponential_moving_average(prepared: Prepared, tmp_path: Path) -> None:
+    recorder = Recorder()
+    trainer = make_trainer(prepared, tmp_path, recorder, average_decay=0.9, epochs=1)
+    averages: dict[str, Tensor] = {}
+
+    def average() -> None:
+        for name, weight in trainer.model.state_dict().items():
+            averages[name] = 0.9 * averages[name] + 0.1 * weight if name in averages else weight.clone()
+
+    recorder.after_batch = average
+    trainer.train()
+    for name, weight in load_file(tmp_path / WEIGHTS).items():
+        torch.testing.assert_close(weight, averages[name])
+
+
+def test_linear_schedule_ends_at_zero(prepared: Prepared, tmp_path: Path) -> None:
+    recorder = Recorder()
+    trainer = make_trainer(prepared, tmp_path, recorder, learning_rate=0.01, schedule="linear", epochs=2)
+    rates: list[float] = []
+    recorder.after_batch = lambda: rates.append(trainer.optimizer.param_groups[0]["lr"])
+    trainer.train()
+    steps = 2 * trainer.batches_per_epoch
+    assert rates == [pytest.approx(0.01 * (1 - step / steps)) for step in range(steps)]
+
+
+def test_frozen_embedding_is_not_trained(data: Path, tmp_path: Path) -> None:
+    prepared = prepare(tiny_config(data, "lstm", "model.tune_embedding=false"), Path(), None, QUIET)
+    make_trainer(prepared, tmp_path, Recorder(), epochs=1).train()
+    saved = load_file(tmp_path / WEIGHTS)["embedding.weight"]
+    assert torch.equal(saved, torch.from_numpy(prepared.embedding))
+
+
+def test_evaluation_is_kept_in_the_run_folder(data: Path, tmp_path: Path) -> None:
+    folder = tiny_run(data, tmp_path / "run", "leap_lstm", "training.epochs=1")
+    test = write_documents(tmp_path / "test.csv", count=40, seed=9)
+    report = evaluate_file(folder.path, test, None, None, OPTIONS, QUIET)
+    assert report.documents == 40
+    assert report.skip_rate is not None
+    ((name, kept),) = folder.evaluations()
+    assert name == "test"
+    assert kept["accuracy"] == report.accuracy
+    test.write_text("text,label\nfine,neutral\n", encoding="utf-8")
+    with pytest.raises(DataError, match=r"line 2: expected one of the classes \['negative', 'positive'\]"):
+        evaluate_file(folder.path, test, None, None, OPTIONS, QUIET)
+
+
+def test_resume_refuses_changed_data(tmp_path: Path) -> None:
+    changing = write_documents(tmp_path / "train.csv")
+    folder = tiny_run(changing, tmp_path / "run", "lstm", "training.epochs=1")
+    write_documents(changing, count=200)
+    with pytest.raises(RunError, match="the data has changed since the run began, with 270 training and 30"):
+        resume(folder.path, OPTIONS, QUIET)
+
+
+@pytest.mark.parametrize("damage", ["cut", "foreign"])
+def test_resume_refuses_a_damaged_checkpoint(data: Path, tmp_path: Path, damage: str) -> None:
+    folder = tiny_run(data, tmp_path / "run", "lstm", "training.epochs=1")
+    path = folder.path / CHECKPOINT
+    if damage == "cut":
+        path.write_bytes(path.read_bytes()[:1000])
+    else:
+        torch.save({"model": {}}, path)
+    message = {"cut": "expected a checkpoint, found a damaged file", "foreign": "is not one of this run"}
+    with pytest.raises(RunError, match=message[damage]):
+        resume(folder.path, OPTIONS, QUIET)
+
+
+def test_run_is_never_written_over(data: Path, tmp_path: Path) -> None:
+    tiny_run(data, tmp_path / "run", "lstm", "training.epochs=1")
+    with pytest.raises(RunError, match="holds a run already: go on with --resume, or choose another --out"):
+        tiny_run(data, tmp_path / "run", "lstm", "training.epochs=1")
+
+
+def test_resume_needs_a_run(tmp_path: Path) -> None:
+    with pytest.raises(RunError, match="expected a run folder written by `readtrace train`"):
+        resume(tmp_path, OPTIONS, QUIET)
+
+
+def test_device_must_exist(data: Path) -> None:
+    with pytest.raises(ConfigError, match="--device expects auto, cpu or cuda, found 'tpu'"):
+        choose_device("tpu")
+    if not torch.cuda.is_available():
+        with pytest.raises(ConfigError, match="torch finds no CUDA card here; use --device cpu"):
+            choose_device("cuda")
+    assert choose_device(replace(OPTIONS, device="cpu").device) == torch.device("cpu")
