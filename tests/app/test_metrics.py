@@ -8,7 +8,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from app.engine.registry import Registry
 from app.metrics import Metrics
-from tests.app.conftest import running_server
+from tests.service import running_server
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "metrics.md"
 Series = set[tuple[str, tuple[tuple[str, str], ...]]]

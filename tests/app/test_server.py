@@ -6,7 +6,7 @@ from pathlib import Path
 
 import httpx
 
-from tests.app.conftest import running_server
+from tests.service import running_server
 
 LONG = "good bad film " * 6000
 

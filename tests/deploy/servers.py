@@ -1,4 +1,4 @@
-"""Real servers for the tests: Readtrace on tiny bundles, and a Prometheus that scrapes it."""
+"""A real Prometheus that scrapes the service."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import json
 import shutil
 import socket
 import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -21,7 +20,6 @@ from tests.deploy.queries import ALERTS, PROMETHEUS
 START_SECONDS = 60.0
 STOP_SECONDS = 20.0
 SCRAPE_INTERVAL = "250ms"
-_SERVE = "from app.cli import main; main()"
 
 
 def free_port() -> int:
@@ -62,16 +60,6 @@ def running(command: Sequence[object], log: Path, ready: str) -> Iterator[None]:
     finally:
         process.terminate()
         process.wait(STOP_SECONDS)
-
-
-@contextmanager
-def readtrace(bundles: Path, folder: Path) -> Iterator[str]:
-    """Run ``readtrace serve``; yield its address, host and port."""
-    address = f"127.0.0.1:{free_port()}"
-    host, port = address.split(":")
-    command = [sys.executable, "-c", _SERVE, "serve", "--bundles", bundles, "--host", host, "--port", port]
-    with running(command, folder / "readtrace.log", f"http://{address}/health/ready"):
-        yield address
 
 
 @contextmanager

@@ -13,7 +13,8 @@ import pytest
 from app.metrics import Metrics
 from tests.app.tiny import WORDS, write_all
 from tests.deploy.queries import Query, panel_queries, rules
-from tests.deploy.servers import prometheus, query, readtrace, wait_until
+from tests.deploy.servers import prometheus, query, wait_until
+from tests.service import running_server
 
 # Every stage, bucket and status that a panel divides by: short and long texts, an unknown word, a failing
 # document, a request that is refused as invalid.
@@ -61,9 +62,9 @@ def scraped(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     folder = tmp_path_factory.mktemp("live")
     bundles = write_all(folder / "bundles")
     with (
-        readtrace(bundles, folder) as address,
-        prometheus(address, folder) as url,
-        traffic(f"http://{address}/classify"),
+        running_server(bundles) as server,
+        prometheus(server.url.removeprefix("http://"), folder) as url,
+        traffic(f"{server.url}/classify"),
     ):
         yield url
 

@@ -6,8 +6,9 @@ import pytest
 from playwright.sync_api import Browser, ConsoleMessage, Page
 
 from tests.app.tiny import write_all, write_reviews
+from tests.service import running_server
 from tests.web.actions import open_page
-from tests.web.serving import running_browser, running_service
+from tests.web.browser import running_browser
 
 
 @pytest.fixture(scope="session")
@@ -17,8 +18,8 @@ def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     write_reviews(root, name="sst2")
     broken = write_reviews(root, name="broken")
     (broken / "read.onnx").write_bytes(b"not what was hashed")
-    with running_service(root, tmp_path_factory.mktemp("log") / "service.log") as address:
-        yield address
+    with running_server(root) as server:
+        yield server.url
 
 
 @pytest.fixture(scope="session")

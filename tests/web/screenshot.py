@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import argparse
-import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
 from playwright.sync_api import Browser
 
+from tests.service import running_server
 from tests.web.actions import model_id, open_page
-from tests.web.serving import running_browser, running_service
+from tests.web.browser import running_browser
 
 WIDTH_PIXELS = 1280
 HEIGHT_PIXELS = 860  # at least; the picture holds the whole page
@@ -49,10 +49,8 @@ def main() -> None:
     """Serve the bundles and take the picture."""
     options = _parse_options()
     scene = Scene(options.model, options.example, options.word, options.width, options.dark)
-    with tempfile.TemporaryDirectory() as folder:
-        log = Path(folder) / "service.log"
-        with running_service(options.bundles, log) as url, running_browser() as browser:
-            take(browser, url, scene, options.out)
+    with running_server(options.bundles) as server, running_browser() as browser:
+        take(browser, server.url, scene, options.out)
 
 
 def _parse_options() -> argparse.Namespace:

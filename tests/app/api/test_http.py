@@ -17,7 +17,7 @@ from app.metrics import Metrics
 from app.service import Service
 from app.settings import Settings
 from tests.app.api.test_classify import assert_problem
-from tests.app.conftest import running_server
+from tests.service import running_server
 
 
 def gauge(client: httpx.Client, name: str) -> float:
