@@ -117,6 +117,11 @@ def lstm(
     return graph.op("Squeeze", y, last), graph.op("Squeeze", h, first), graph.op("Squeeze", c, first)
 
 
+def padded_length(graph: Graph, token_ids: str) -> str:
+    """The length that a segment was padded to, as a scalar."""
+    return graph.op("Squeeze", graph.op("Shape", token_ids, start=1, end=2))
+
+
 def linear(
     graph: Graph, x: str, name: str, weight: NDArray[np.float32], bias: NDArray[np.float32] | None
 ) -> str:
