@@ -1,0 +1,90 @@
+"""Networks of every architecture and option, lowered."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from export.lowering.base import Lowered, array
+from export.lowering.registry import lower
+from export.reading import Arrays, GraphReader
+from models.architectures.base import Architecture
+from models.architectures.leap import LeapLSTMConfig
+from models.architectures.lstm import LSTMConfig
+from models.architectures.mtlstm import MTLSTMConfig
+from models.architectures.registry import AnyModelConfig
+from models.text.storage import Storage, store_vectors
+from tests.models.networks import VOCABULARY, random_network
+
+NETWORKS: dict[str, AnyModelConfig] = {
+    "lstm": LSTMConfig(hidden=12),
+    "f2s": MTLSTMConfig(hidden=10, groups=3),
+    "f2s_full": MTLSTMConfig(hidden=10, groups=3, cell_to_gate="full"),
+    "s2f": MTLSTMConfig(hidden=11, groups=4, strategy="slow_to_fast"),
+    "s2f_full": MTLSTMConfig(hidden=7, groups=3, strategy="slow_to_fast", cell_to_gate="full"),
+    "one_group": MTLSTMConfig(hidden=5, groups=1),
+    "one_group_full": MTLSTMConfig(hidden=5, groups=1, cell_to_gate="full"),
+    "leap": LeapLSTMConfig(hidden=12, reverse_hidden=4, decision_hidden=6, filters=3),
+    "leap_one_width": LeapLSTMConfig(hidden=5, reverse_hidden=1, decision_hidden=3, filter_widths=(1,)),
+}
+# the sizes of the models that ship: sums are long enough for another order of summation to show
+REALISTIC: dict[str, AnyModelConfig] = {
+    "lstm_300": LSTMConfig(hidden=300),
+    "f2s_250": MTLSTMConfig(hidden=250, groups=5),
+    "s2f_full_100": MTLSTMConfig(hidden=100, groups=3, strategy="slow_to_fast", cell_to_gate="full"),
+    "leap_300": LeapLSTMConfig(hidden=300),
+}
+
+
+@dataclass(frozen=True)
+class Pair:
+    """A network and its graphs."""
+
+    model: Architecture
+    lowered: Lowered
+    reader: GraphReader
+
+    @property
+    def longest(self) -> int:
+        """Words of the largest segment."""
+        return self.lowered.length_buckets[-1]
+
+
+@cache
+def pair(name: str, storage: Storage = "int8") -> Pair:
+    """A named network with random weights, its word vectors rounded as they are stored."""
+    if name in NETWORKS:
+        model = random_network(NETWORKS[name], seed=1)
+    else:
+        model = random_network(REALISTIC[name], width=100, seed=1, scale=0.1)
+    return lower_pair(model, storage)
+
+
+def lower_pair(model: Architecture, storage: Storage = "int8") -> Pair:
+    stored = store_vectors(array(model.embedding.weight), storage)
+    with torch.no_grad():
+        model.embedding.weight.copy_(torch.from_numpy(stored.vectors))
+    lowered = lower(model, stored)
+    return Pair(model, lowered, GraphReader(lowered.passes, lowered.graphs))
+
+
+def documents(*lengths: int, seed: int = 0) -> list[NDArray[np.int32]]:
+    """Random words."""
+    random = np.random.default_rng(seed)
+    return [random.integers(1, VOCABULARY, length, dtype=np.int32) for length in lengths]
+
+
+@torch.inference_mode()
+def traced(model: Architecture, document: NDArray[np.int32]) -> Arrays:
+    """What the network itself says, in the graphs' words."""
+    ids = torch.from_numpy(document.astype(np.int64))[None]
+    trace = model.trace(ids, torch.tensor([len(document)]))
+    logits = trace.logits[0]
+    found: Arrays = {"logits": logits.numpy(), "probabilities": torch.softmax(logits, -1).numpy()}
+    if trace.skipped is not None and trace.keep_probability is not None:
+        found |= {"skipped": trace.skipped[0].numpy(), "keep_probability": trace.keep_probability[0].numpy()}
+    return found

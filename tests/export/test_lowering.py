@@ -1,0 +1,204 @@
+from __future__ import annotations
+
+import numpy as np
+import onnx
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from app.bundle import PassSpec
+from export.lowering.mtlstm import buckets
+from export.lowering.registry import lower
+from export.reading import Arrays
+from models.architectures.base import Architecture
+from models.architectures.mtlstm import MTLSTMConfig
+from models.errors import ConfigError
+from models.text.storage import Storage, store_vectors
+from tests.export.lowered import NETWORKS, REALISTIC, documents, lower_pair, pair, traced
+from tests.models.cases import Case, golden, load
+from tests.models.networks import random_network
+
+ALL = [*NETWORKS, *REALISTIC]
+
+
+def assert_close(found: Arrays, expected: Arrays) -> None:
+    """Decisions equal, numbers within the proof's tolerance."""
+    for name, values in expected.items():
+        if values.dtype == np.bool_:
+            np.testing.assert_array_equal(found[name], values, err_msg=name)
+        else:
+            difference = np.abs(found[name].astype(np.float64) - values.astype(np.float64))
+            assert (difference <= 1e-5 * (1 + np.abs(values.astype(np.float64)))).all(), name
+
+
+def assert_identical(found: Arrays, expected: Arrays) -> None:
+    for name, values in expected.items():
+        np.testing.assert_array_equal(found[name], values, err_msg=name)
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_graph_gives_the_networks_trace(name: str) -> None:
+    network = pair(name)
+    for document in documents(1, 2, 3, 7, 40, network.longest, network.longest + 1, 300):
+        (found,) = network.reader.read([document], network.longest)
+        assert_close(found, traced(network.model, document))
+
+
+@pytest.mark.parametrize("name", NETWORKS)
+def test_every_bucket_gives_the_networks_trace(name: str) -> None:
+    network = pair(name)
+    (document,) = documents(150)
+    expected = traced(network.model, document)
+    for segment in network.lowered.length_buckets:
+        assert_close(network.reader.read([document], segment)[0], expected)
+
+
+@settings(max_examples=15, deadline=None)
+@given(
+    st.sampled_from(list(NETWORKS)),
+    st.lists(st.integers(1, 70), min_size=1, max_size=5),
+    st.integers(0, 3),
+    st.integers(0, 1000),
+)
+def test_padded_batches_of_any_lengths_give_the_networks_trace(
+    name: str, lengths: list[int], bucket: int, seed: int
+) -> None:
+    network = pair(name)
+    batch = documents(*lengths, seed=seed)
+    for document, found in zip(
+        batch, network.reader.read(batch, network.lowered.length_buckets[bucket]), strict=True
+    ):
+        assert_close(found, traced(network.model, document))
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_batch_mates_and_segments_change_no_bit(name: str) -> None:
+    """With at least two rows, because one row alone is summed in another order."""
+    network = pair(name)
+    batch = documents(1, 5, 33, 64, 127, 128, 129, 200)
+    pad = documents(1)[0]
+    alone = [network.reader.read([document, pad], network.longest)[0] for document in batch]
+    for segment in (network.longest, network.lowered.length_buckets[-2], network.lowered.length_buckets[0]):
+        for found, expected in zip(network.reader.read(batch, segment), alone, strict=True):
+            assert_identical(found, expected)
+    for found, expected in zip(network.reader.read(batch[::-1], network.longest), alone[::-1], strict=True):
+        assert_identical(found, expected)
+
+
+GOLDEN = [
+    *(case for case in golden("lstm_graves") if case.config["v"] == "none"),
+    *golden("mtlstm_f2s"),
+    *(
+        case
+        for case in golden("leap_lstm")
+        if case.config["mode"] == "argmax" and case.config["layout"] == "paper"
+    ),
+]
+
+
+@pytest.mark.parametrize("case", GOLDEN, ids=lambda case: f"{case.config.get('mode', 'reads')}_{case.name}")
+def test_graph_reproduces_the_golden_case(case: Case) -> None:
+    network = lower_pair(load(case).float(), "float32")
+    _, ids, lengths = case.padded()
+    batch = [row[:length].numpy().astype(np.int32) for row, length in zip(ids, lengths.tolist(), strict=True)]
+    for sequence, found in enumerate(network.reader.read(batch, network.lowered.length_buckets[0])):
+        expected = {
+            "logits": case.expected(sequence, "logits"),
+            "probabilities": case.expected(sequence, "probs"),
+        }
+        if "mode" in case.config:
+            expected |= {"skipped": case.expected(sequence, "skip") == 1}
+            expected |= {"keep_probability": case.expected(sequence, "pi")[:, 0]}
+        assert_close(found, {name: values.numpy() for name, values in expected.items()})
+
+
+@pytest.mark.parametrize("storage", ["float32", "float16", "int8"])
+def test_word_vectors_are_read_as_they_are_stored(storage: Storage) -> None:
+    network = lower_pair(random_network(NETWORKS["lstm"], seed=4), storage)
+    (document,) = documents(9)
+    assert_close(network.reader.read([document], network.longest)[0], traced(network.model, document))
+
+
+def leap_with_bias(keep: float) -> Architecture:
+    model = random_network(NETWORKS["leap"], seed=2)
+    with torch.no_grad():
+        model.get_parameter("decide.weight").zero_()
+        model.get_parameter("decide.bias").copy_(torch.tensor([keep, 0.0]))
+    return model
+
+
+@pytest.mark.parametrize(("keep", "skip_rate"), [(-1.0, 1.0), (0.0, 0.0), (1.0, 0.0)])
+def test_leap_graph_reads_nothing_or_everything(keep: float, skip_rate: float) -> None:
+    """A tie keeps; with everything skipped the answer is that of the zero state, over several windows too."""
+    network = lower_pair(leap_with_bias(keep))
+    for document in documents(1, 32, 33, 300):
+        (found,) = network.reader.read([document], network.longest)
+        assert found["skipped"].mean() == skip_rate
+        assert_close(found, traced(network.model, document))
+
+
+def test_leap_decisions_depend_on_what_follows_in_later_segments() -> None:
+    network = pair("leap")
+    first, second = documents(60, 60)
+    second = second.copy()
+    second[:40] = first[:40]
+    one, two = network.reader.read([first, second], 8)
+    assert (one["keep_probability"][:40] != two["keep_probability"][:40]).any()
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_signature_is_the_declared_one(name: str) -> None:
+    lowered = pair(name).lowered
+    for reading in lowered.passes:
+        graph = lowered.graphs[reading.graph].graph
+        assert {value.name for value in graph.input} == declared_inputs(reading)
+        shapes = {value.name: shape(value) for value in (*graph.input, *graph.output)}
+        assert shapes["token_ids"] == ["rows", "length"]
+        assert shapes["lengths"] == ["rows"]
+        for step in reading.steps:
+            assert shapes[step.name] == ["rows", "length", *step.shape]
+        for state in reading.states:
+            assert shapes[state.name] == shapes[f"{state.name}_next"] == ["rows", *state.shape]
+
+
+def declared_inputs(reading: PassSpec) -> set[str]:
+    return {"token_ids", "lengths", *reading.reads, *(state.name for state in reading.states)}
+
+
+def shape(value: onnx.ValueInfoProto) -> list[str | int]:
+    dims = value.type.tensor_type.shape.dim
+    return [dim.dim_param or dim.dim_value for dim in dims]
+
+
+def test_groups_are_told_with_their_periods() -> None:
+    groups = pair("s2f").lowered.groups
+    assert groups is not None
+    assert [(group.size, group.period) for group in groups] == [(3, 1), (3, 2), (3, 4), (2, 8)]
+    assert pair("lstm").lowered.groups is None
+
+
+@pytest.mark.parametrize("slowest", [1, 4, 16, 256])
+def test_buckets_are_multiples_of_the_slowest_period(slowest: int) -> None:
+    found = buckets(slowest)
+    assert list(found) == sorted(set(found))
+    assert all(bucket % slowest == 0 for bucket in found)
+    assert found[-1] >= 128
+
+
+def test_period_longer_than_any_segment_is_refused() -> None:
+    model = random_network(MTLSTMConfig(hidden=12, groups=12))
+    stored = store_vectors(model.embedding.weight.detach().numpy(), "int8")
+    with pytest.raises(
+        ConfigError, match="a slowest period of 2048 words cannot be exported; the limit is 1024"
+    ):
+        lower(model, stored)
+
+
+def test_no_run_time_masks_in_the_cascade() -> None:
+    """The schedule is in the graph's shape: nothing in it compares or selects."""
+    for name in ("f2s", "f2s_full", "s2f", "s2f_full"):
+        nodes = [node for graph in pair(name).lowered.graphs.values() for node in graph.graph.node]
+        bodies = [a.g for node in nodes for a in node.attribute if a.type == onnx.AttributeProto.GRAPH]
+        kinds = {node.op_type for node in (*nodes, *(inner for body in bodies for inner in body.node))}
+        assert not kinds & {"Where", "Mod", "Equal", "Less", "Greater", "If", "Loop"}
