@@ -11,7 +11,7 @@ PIP = $(VENV)/bin/python -m pip --disable-pip-version-check install --quiet --co
 .PHONY: serve test lint format test-image clean
 
 serve: $(VENV)/.serve-$(RUNTIME)  ## serve the shipped bundles (HOST=, PORT=, BUNDLES=, RUNTIME=gpu)
-	$(VENV)/bin/readtrace serve --bundles $(BUNDLES) --host $(HOST) --port $(PORT)
+	READTRACE_LOG_FORMAT=$${READTRACE_LOG_FORMAT:-console} $(VENV)/bin/readtrace serve --bundles $(BUNDLES) --host $(HOST) --port $(PORT)
 
 test: $(VENV)/.test  ## everything that .ci/run checks: lint, types, tests
 	sh tests/install_programs.sh

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+
+from pydantic import ConfigDict, TypeAdapter
 
 from app.bundle import Manifest
 from export.proof import Proof
@@ -28,6 +29,8 @@ class Comparison:
     test_accuracy: float | None
     source: str
 
+    __pydantic_config__ = ConfigDict(extra="forbid", strict=True)
+
 
 def read_comparisons(path: Path) -> list[Comparison]:
     """Comparisons from a JSON list of objects with name, dev_accuracy, test_accuracy and source.
@@ -36,9 +39,8 @@ def read_comparisons(path: Path) -> list[Comparison]:
         CardError: the file is missing or of another form.
     """
     try:
-        entries = json.loads(path.read_text(encoding="utf-8"))
-        return [Comparison(**entry) for entry in entries]
-    except (OSError, ValueError, TypeError) as error:
+        return TypeAdapter(list[Comparison]).validate_json(path.read_bytes())
+    except (OSError, ValueError) as error:
         raise CardError(
             f"{path}: expected a JSON list of name, dev_accuracy, test_accuracy, source: {error}"
         ) from error

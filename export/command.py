@@ -3,17 +3,27 @@
 from __future__ import annotations
 
 import os
-import shutil
 import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+from pydantic import TypeAdapter, ValidationError
 from rich.console import Console
 from tokenizers import Tokenizer
 
-from app.bundle import CARD, MANIFEST, TOKENIZER, GoldenDocument, Manifest, Training, file_sha256
+from app.bundle import (
+    CARD,
+    MANIFEST,
+    TOKENIZER,
+    GoldenDocument,
+    Manifest,
+    Name,
+    Training,
+    Version,
+    file_sha256,
+)
 from export.card import Comparison, read_comparisons, write_card
 from export.graph import OPSET
 from export.lowering.base import Lowered, array
@@ -57,7 +67,7 @@ def export_run(run: Path, options: ExportOptions, console: Console) -> Path:
     model = folder.model()
     stored = store_vectors(array(model.embedding.weight), record.config.model.embedding_storage)
     tokenizer = folder.tokenizer()
-    texts = _real_texts(record, options)
+    texts = _real_texts(record, options, tokenizer)
     with console.status("lowering to ONNX"):
         lowered = lower(model, stored)
     with console.status("proving that the graphs give the network's answers"):
@@ -66,9 +76,10 @@ def export_run(run: Path, options: ExportOptions, console: Console) -> Path:
     console.print(f"proof: {proof}", highlight=False)
     target.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=target.parent, prefix=".export-") as partial:
-        _write(Path(partial), folder, options, lowered, (proof, comparisons), _golden(lowered, texts, real))
-        Path(partial).chmod(0o755)
-        shutil.copytree(partial, target)
+        bundle = Path(partial) / "bundle"
+        bundle.mkdir()
+        _write(bundle, folder, options, lowered, (proof, comparisons), _golden(lowered, texts, real))
+        bundle.rename(target)  # whole, or not at all
     size = sum(path.stat().st_size for path in target.iterdir())
     console.print(
         f"bundle {options.name}@{options.version} in {target} ({size / 1e6:.1f} MB)", highlight=False
@@ -77,23 +88,30 @@ def export_run(run: Path, options: ExportOptions, console: Console) -> Path:
 
 
 def _free_target(options: ExportOptions) -> Path:
+    for option, form, value in (("--name", Name, options.name), ("--version", Version, options.version)):
+        try:
+            TypeAdapter(form).validate_python(value)
+        except ValidationError as error:
+            raise ConfigError(f"{option}: {error.errors()[0]['msg']}, found '{value}'") from error
     target = options.bundles / options.name / options.version
     if target.exists():
         raise ConfigError(f"{target} exists already: choose another --version, or remove it")
     return target
 
 
-def _real_texts(record: RunRecord, options: ExportOptions) -> list[str]:
+def _real_texts(record: RunRecord, options: ExportOptions, tokenizer: Tokenizer) -> list[str]:
+    """A seeded choice of real texts, those without a word left out."""
     data = record.config.data
     source = options.documents or options.root / (data.dev or data.train)[0]
     columns = Columns(data.text_column, data.label_column)
     texts = [row.text for row in read_rows(source, columns, on_bad=lambda error: None)]
-    if not texts:
+    order = np.random.default_rng(0).permutation(len(texts))[:_REAL_DOCUMENTS]
+    chosen = [texts[index] for index in order if tokenizer.encode(texts[index]).ids]
+    if not chosen:
         raise RunError(
             f"{source}: expected real documents for the proof, found none (name some with --documents)"
         )
-    order = np.random.default_rng(0).permutation(len(texts))[:_REAL_DOCUMENTS]
-    return [texts[index] for index in order]
+    return chosen
 
 
 def _golden(lowered: Lowered, texts: Sequence[str], real: Sequence[TokenIds]) -> tuple[GoldenDocument, ...]:
