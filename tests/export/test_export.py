@@ -1,0 +1,235 @@
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+from rich.console import Console
+from tokenizers import Tokenizer
+
+from app.bundle import CARD, MANIFEST, TOKENIZER, Manifest, read_manifest
+from export import command
+from export.card import CardError, read_comparisons
+from export.command import ExportOptions, export_run
+from export.lowering.base import Lowered
+from export.lowering.registry import lower
+from export.proof import ProofError
+from export.reading import GraphReader
+from models.architectures.base import Architecture
+from models.commands import evaluate_file
+from models.errors import ConfigError, DataError, RunError
+from models.text.storage import StoredVectors
+from models.training.run_folder import WEIGHTS, RunFolder
+from tests.models.tiny_run import OPTIONS, SMALL, tiny_run, write_documents
+
+QUIET = Console(quiet=True)
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_documents(tmp_path_factory.mktemp("data") / "train.csv")
+
+
+@pytest.fixture(scope="module")
+def runs(data: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, RunFolder]:
+    """A run of each architecture, evaluated."""
+    root = tmp_path_factory.mktemp("runs")
+    test = write_documents(root / "test.csv", count=60, seed=5)
+    made = {name: tiny_run(data, root / name, name, "training.epochs=2") for name in SMALL}
+    for folder in made.values():
+        evaluate_file(folder.path, test, None, None, OPTIONS, QUIET)
+    return made
+
+
+def export(run: RunFolder, bundles: Path, **options: object) -> tuple[Path, Manifest]:
+    folder = export_run(run.path, ExportOptions("tiny", bundles=bundles, **options), QUIET)  # type: ignore[arg-type]
+    return folder, read_manifest(folder)
+
+
+@pytest.mark.parametrize("architecture", SMALL)
+def test_bundle_is_what_the_service_expects(
+    runs: dict[str, RunFolder], tmp_path: Path, architecture: str
+) -> None:
+    folder, manifest = export(runs[architecture], tmp_path / "bundles", version="1.2")
+    assert folder == tmp_path / "bundles" / "tiny" / "1.2"
+    assert (manifest.name, manifest.version, manifest.architecture) == ("tiny", "1.2", architecture)
+    assert manifest.labels == ("negative", "positive")
+    assert manifest.polarity == (-1.0, 1.0)
+    assert manifest.skips == (architecture == "leap_lstm")
+    assert manifest.trace.causal == (architecture != "leap_lstm")
+    assert manifest.sizes["hidden"] == 12
+    record = runs[architecture].record()
+    assert (manifest.sizes["vocabulary"], manifest.sizes["embedding"]) == record.embedding_shape
+    ((_, report),) = runs[architecture].evaluations()
+    assert manifest.training.metrics["test"]["accuracy"] == report["accuracy"]
+    for path in folder.glob("*.onnx"):
+        onnx.checker.check_model(onnx.load(path), full_check=True)
+
+
+@pytest.mark.parametrize("architecture", SMALL)
+def test_bundle_answers_its_golden_documents(
+    runs: dict[str, RunFolder], tmp_path: Path, architecture: str
+) -> None:
+    folder, manifest = export(runs[architecture], tmp_path)
+    tokenizer = Tokenizer.from_file(str(folder / TOKENIZER))
+    graphs = {reading.graph: onnx.load(folder / reading.graph) for reading in manifest.passes}
+    reader = GraphReader(manifest.passes, graphs)
+    assert len(manifest.golden) == 8
+    for document in manifest.golden:
+        ids = np.array(tokenizer.encode(document.text).ids, dtype=np.int32)
+        (found,) = reader.read([ids], manifest.length_buckets[-1])
+        np.testing.assert_allclose(
+            found["probabilities"][-1].astype(np.float64),
+            document.probabilities,
+            rtol=0,
+            atol=manifest.golden_tolerance,
+        )
+        if document.skipped is not None:
+            assert found["skipped"].tolist() == list(document.skipped)
+
+
+def test_one_golden_document_is_longer_than_a_segment(runs: dict[str, RunFolder], tmp_path: Path) -> None:
+    texts = tmp_path / "texts.csv"
+    texts.write_text("text,label\nshort,x\n" + "long good " * 100 + ",x\n", encoding="utf-8")
+    _, manifest = export(runs["lstm"], tmp_path / "bundles", documents=texts)
+    assert max(len(document.text.split()) for document in manifest.golden) == 200
+
+
+def test_two_exports_are_the_same(runs: dict[str, RunFolder], tmp_path: Path) -> None:
+    one, _ = export(runs["leap_lstm"], tmp_path / "one")
+    two, _ = export(runs["leap_lstm"], tmp_path / "two")
+    for path in one.iterdir():
+        assert path.read_bytes() == (two / path.name).read_bytes(), path.name
+
+
+def test_card_tells_data_measures_and_comparisons(runs: dict[str, RunFolder], tmp_path: Path) -> None:
+    compare = tmp_path / "compare.json"
+    entry = {"name": "TF-IDF", "dev_accuracy": None, "test_accuracy": 0.5, "source": "own measurement"}
+    compare.write_text(json.dumps([entry]), encoding="utf-8")
+    folder, manifest = export(runs["leap_lstm"], tmp_path / "bundles", compare=compare)
+    card = (folder / CARD).read_text(encoding="utf-8")
+    measures = manifest.training.metrics["test"]
+    assert f"| test | 60 | {measures['accuracy']:.4f} |" in card
+    assert f"{measures['skip_rate']:.4f} |" in card
+    assert f"| **tiny** (this model) |  | {measures['accuracy']:.4f} | this bundle |" in card
+    assert "| TF-IDF |  | 0.5000 | own measurement |" in card
+    assert "270 training and 30 dev documents" in card
+    assert "decisions equal" in card
+
+
+def test_card_of_a_run_that_was_not_evaluated_says_so(data: Path, tmp_path: Path) -> None:
+    run = tiny_run(data, tmp_path / "run", "lstm", "training.epochs=1")
+    folder, manifest = export(run, tmp_path / "bundles")
+    assert manifest.training.metrics == {}
+    card = (folder / CARD).read_text(encoding="utf-8")
+    assert "None: `readtrace evaluate` was not run before the export." in card
+
+
+@pytest.mark.parametrize(
+    "content", [None, "{", "3", '["x"]', '[{"name": "x"}]', '[{"name": "x", "score": 1}]']
+)
+def test_malformed_comparisons_are_told(tmp_path: Path, content: str | None) -> None:
+    path = tmp_path / "compare.json"
+    if content is not None:
+        path.write_text(content, encoding="utf-8")
+    with pytest.raises(CardError, match="expected a JSON list of name, dev_accuracy, test_accuracy, source"):
+        read_comparisons(path)
+
+
+@pytest.mark.parametrize("field", ["name", "dev_accuracy", "test_accuracy", "source"])
+def test_comparison_of_a_wrong_type_is_told(tmp_path: Path, field: str) -> None:
+    entry = {"name": "x", "dev_accuracy": 0.5, "test_accuracy": 0.5, "source": "y"} | {field: ["0.5"]}
+    path = tmp_path / "compare.json"
+    path.write_text(json.dumps([entry]), encoding="utf-8")
+    with pytest.raises(CardError, match="expected a JSON list of name, dev_accuracy, test_accuracy, source"):
+        read_comparisons(path)
+
+
+def test_existing_bundle_is_refused(runs: dict[str, RunFolder], tmp_path: Path) -> None:
+    folder, _ = export(runs["lstm"], tmp_path)
+    before = (folder / MANIFEST).read_bytes()
+    with pytest.raises(ConfigError, match="exists already: choose another --version, or remove it"):
+        export(runs["lstm"], tmp_path)
+    assert (folder / MANIFEST).read_bytes() == before
+    assert export(runs["lstm"], tmp_path, version="2")[1].version == "2"
+
+
+@pytest.mark.parametrize(("option", "value"), [("name", "No Name"), ("version", "new"), ("name", "../up")])
+def test_bad_name_or_version_is_refused_before_the_work(
+    runs: dict[str, RunFolder], tmp_path: Path, option: str, value: str
+) -> None:
+    options = replace(ExportOptions("tiny", bundles=tmp_path / "bundles"), **{option: value})  # type: ignore[arg-type]
+    with pytest.raises(ConfigError, match=f"--{option}: String should match pattern"):
+        export_run(runs["lstm"].path, options, QUIET)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("step", ["write_card", "file_sha256"])
+def test_interrupted_export_leaves_nothing(
+    runs: dict[str, RunFolder], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: str
+) -> None:
+    def interrupt(*arguments: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(command, step, interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        export(runs["lstm"], tmp_path)
+    assert [path for path in tmp_path.rglob("*") if path.is_file()] == []
+
+
+def test_interrupted_copy_leaves_no_bundle(
+    runs: dict[str, RunFolder], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The folder appears whole, in one rename, or not at all."""
+
+    def interrupt(self: Path, target: Path) -> Path:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Path, "rename", interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        export(runs["lstm"], tmp_path)
+    assert [path for path in tmp_path.rglob("*") if path.is_file()] == []
+
+
+def test_failed_proof_writes_nothing(
+    runs: dict[str, RunFolder], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def lower_another(model: Architecture, stored: StoredVectors) -> Lowered:
+        other = runs["lstm"].model()
+        other.classifier.weight.data.mul_(2)
+        return lower(other, stored)
+
+    monkeypatch.setattr(command, "lower", lower_another)
+    with pytest.raises(ProofError, match="probabilities differ by"):
+        export(runs["lstm"], tmp_path / "bundles")
+    assert not (tmp_path / "bundles").exists()
+
+
+def test_folder_without_a_run_is_told(tmp_path: Path) -> None:
+    with pytest.raises(RunError, match="expected a run folder written by `readtrace train`"):
+        export_run(tmp_path, ExportOptions("tiny", bundles=tmp_path / "bundles"), QUIET)
+
+
+def test_run_without_weights_is_told(data: Path, tmp_path: Path) -> None:
+    run = tiny_run(data, tmp_path / "run", "lstm", "training.epochs=1")
+    (run.path / WEIGHTS).unlink()
+    with pytest.raises(RunError, match="the run has not finished its first evaluation"):
+        export(run, tmp_path / "bundles")
+
+
+def test_missing_documents_are_told(runs: dict[str, RunFolder], tmp_path: Path) -> None:
+    with pytest.raises(DataError, match="cannot be read: No such file or directory"):
+        export(runs["lstm"], tmp_path / "bundles", documents=tmp_path / "texts.jsonl")
+    (tmp_path / "empty.jsonl").touch()
+    with pytest.raises(RunError, match="expected real documents for the proof, found none"):
+        export(runs["lstm"], tmp_path / "bundles", documents=tmp_path / "empty.jsonl")
+
+
+def test_documents_without_a_word_are_left_out(runs: dict[str, RunFolder], tmp_path: Path) -> None:
+    texts = tmp_path / "texts.csv"
+    texts.write_text("text,label\n<br />,x\ngood,x\n", encoding="utf-8")
+    _, manifest = export(runs["lstm"], tmp_path / "bundles", documents=texts)
+    assert [document.text for document in manifest.golden] == ["good"]

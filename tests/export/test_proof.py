@@ -1,0 +1,125 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+import onnx
+import pytest
+import torch
+from onnx import numpy_helper
+
+from export.lowering.base import Lowered
+from export.proof import Proof, ProofError, prove, random_documents
+from tests.export.lowered import NETWORKS, documents, pair
+
+REAL = documents(4, 30, 140)
+
+
+def altered(lowered: Lowered, graph: str, change: Callable[[onnx.GraphProto], None]) -> Lowered:
+    """The same model with one graph changed."""
+    copy = onnx.ModelProto()
+    copy.CopyFrom(lowered.graphs[graph])
+    change(copy.graph)
+    return replace(lowered, graphs={**lowered.graphs, graph: copy})
+
+
+def scale_weight(name: str, factor: float) -> Callable[[onnx.GraphProto], None]:
+    def change(graph: onnx.GraphProto) -> None:
+        (weight,) = [tensor for tensor in graph.initializer if tensor.name == name]
+        weight.CopyFrom(numpy_helper.from_array(numpy_helper.to_array(weight) * np.float32(factor), name))
+
+    return change
+
+
+def rename_output(old: str, new: str) -> Callable[[onnx.GraphProto], None]:
+    def change(graph: onnx.GraphProto) -> None:
+        (output,) = [value for value in graph.output if value.name == old]
+        output.name = new
+        (node,) = [node for node in graph.node if old in node.output]
+        node.output[0] = new
+
+    return change
+
+
+@pytest.mark.parametrize("name", NETWORKS)
+def test_lowered_network_is_proved(name: str) -> None:
+    network = pair(name)
+    proof = prove(network.model, network.lowered, REAL)
+    assert proof.documents == 24 + 3
+    assert 0 <= proof.probability_difference < 1e-5
+    assert (proof.decisions is None) != name.startswith("leap")
+    assert proof.decisions in (None, proof.words)
+
+
+@pytest.mark.parametrize(
+    ("name", "graph", "weight"),
+    [
+        ("lstm", "read.onnx", "read/classifier.w"),
+        ("f2s", "read.onnx", "read/group_2.r"),
+        ("s2f_full", "read.onnx", "read/group_1.cells.w"),
+        ("leap", "read.onnx", "read/classifier.b"),
+        ("leap", "look_ahead.onnx", "look_ahead/decide_reverse.w"),
+        ("leap", "look_ahead.onnx", "look_ahead/decide_end"),
+    ],
+)
+def test_altered_weight_fails_the_proof(name: str, graph: str, weight: str) -> None:
+    network = pair(name)
+    wrong = altered(network.lowered, graph, scale_weight(weight, 1.05))
+    with pytest.raises(ProofError, match=r"document \d+"):
+        prove(network.model, wrong, REAL)
+
+
+def test_flipped_decision_fails_the_proof() -> None:
+    network = pair("leap")
+    wrong = altered(network.lowered, "look_ahead.onnx", scale_weight("look_ahead/decide_word.b", -3.0))
+    with pytest.raises(ProofError, match=r"the decision differs, \S+ off a tie|keep probabilities by"):
+        prove(network.model, wrong, REAL)
+
+
+def test_nan_fails_the_proof() -> None:
+    network = pair("lstm")
+    wrong = altered(network.lowered, "read.onnx", scale_weight("read/classifier.w", float("nan")))
+    with pytest.raises(ProofError, match="probabilities differ by nan"):
+        prove(network.model, wrong, REAL)
+
+
+def test_renamed_output_fails_the_proof() -> None:
+    network = pair("f2s")
+    wrong = altered(network.lowered, "read.onnx", rename_output("probabilities", "scores"))
+    with pytest.raises(
+        ProofError, match=r"read\.onnx: expected the outputs .*'probabilities'.*found .*'scores'"
+    ):
+        prove(network.model, wrong, REAL)
+
+
+def test_undeclared_state_fails_the_proof() -> None:
+    network = pair("lstm")
+    (reading,) = network.lowered.passes
+    wrong = replace(network.lowered, passes=(reading.model_copy(update={"states": reading.states[:1]}),))
+    with pytest.raises(ProofError, match=r"read\.onnx: expected the inputs \['h', 'lengths', 'token_ids'\]"):
+        prove(network.model, wrong, REAL)
+
+
+def test_random_documents_hold_the_borders_of_segments() -> None:
+    found = random_documents(50, 128, seed=0)
+    lengths = {len(document) for document in found}
+    assert {1, 127, 128, 129, 256} <= lengths
+    assert all(document.min() >= 1 for document in found)
+    assert all(document.max() < 50 for document in found)
+
+
+def test_proof_says_what_was_compared() -> None:
+    proof = Proof(27, 4000, 3e-7, 1e-7, 4000, batch_invariant=True)
+    text = str(proof)
+    assert text.startswith("27 documents, 4,000 words: largest difference to PyTorch 3.0e-07")
+    assert "4,000 decisions equal; alone, batched and in segments bit-equal" in text
+    tolerant = replace(proof, decisions=None, batch_invariant=False)
+    assert str(tolerant).endswith("alone, batched and in segments equal within the tolerance")
+
+
+def test_proof_leaves_the_network_as_it_is() -> None:
+    network = pair("lstm")
+    before = {name: weight.clone() for name, weight in network.model.state_dict().items()}
+    prove(network.model, network.lowered, REAL)
+    assert all(torch.equal(weight, before[name]) for name, weight in network.model.state_dict().items())
