@@ -75,6 +75,7 @@ class GraphReader:
         for start in starts if reading.direction == "forward" else reversed(starts):
             part = slice(start, start + segment)
             (active,) = np.nonzero(lengths > start)  # rows that have words in this segment
+            active = np.resize(active, max(2, len(active)))  # a lone row is run twice, as the service pads it
             feeds: Arrays = {
                 "token_ids": ids[active, part],
                 "lengths": np.minimum(lengths[active] - start, segment),
