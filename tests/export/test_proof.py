@@ -48,6 +48,7 @@ def test_lowered_network_is_proved(name: str) -> None:
     proof = prove(network.model, network.lowered, REAL)
     assert proof.documents == 24 + 3
     assert 0 <= proof.probability_difference < 1e-5
+    assert proof.batch_invariant
     assert (proof.decisions is None) != name.startswith("leap")
     assert proof.decisions in (None, proof.words)
 

@@ -1,0 +1,133 @@
+"""What a person at the terminal is told."""
+
+from __future__ import annotations
+
+from io import StringIO
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from models.commands import RunOptions, evaluate_file, train
+from models.config import load_config
+from models.errors import ConfigError, DataError, VectorsError
+from models.training.progress import ConsoleProgress
+from tests.models.tiny_run import OPTIONS, tiny_config, tiny_run, write_documents
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> Path:
+    return write_documents(tmp_path / "train.csv", count=60)
+
+
+def console() -> tuple[Console, StringIO]:
+    written = StringIO()
+    return Console(file=written, width=160), written
+
+
+def trained(data: Path, tmp_path: Path, *settings: str, options: RunOptions = OPTIONS) -> str:
+    """What a training run prints."""
+    told, written = console()
+    config = tiny_config(data, "mtlstm", "training.epochs=1", *settings)
+    train(config, tmp_path / "run", options, told)
+    return written.getvalue()
+
+
+def test_training_tells_data_measures_and_where_the_run_is(data: Path, tmp_path: Path) -> None:
+    told = trained(data, tmp_path)
+    assert "54 training and 6 dev documents, 2 classes" in told
+    assert "epoch 1  train loss" in told
+    assert "(best so far)" in told
+    assert f"the run is in {tmp_path / 'run'}" in told.replace("\n", "")
+    assert "warning" not in told
+
+
+def test_group_that_never_runs_is_warned_of(data: Path, tmp_path: Path) -> None:
+    told = trained(data, tmp_path, "model.groups=6").replace("\n", " ")
+    assert "warning: the slowest of 6 groups runs every 32 words, but the longest document has 15" in told
+
+
+def test_bad_rows_are_counted_where_they_may_be_skipped(data: Path, tmp_path: Path) -> None:
+    with data.open("a", encoding="utf-8") as file:
+        file.write(",positive\nfine\n")
+    with pytest.raises(DataError, match="line 62: expected text in 'text', found nothing but white space"):
+        trained(data, tmp_path)
+    told = trained(data, tmp_path, options=RunOptions(device="cpu", threads=1, skip_bad_rows=True))
+    assert "left out 2 bad rows, among them:" in told
+    assert "line 63: expected 2 fields as in the header, found 1" in told
+
+
+def test_coverage_of_word_vectors_is_told(data: Path, tmp_path: Path) -> None:
+    (tmp_path / "vectors.txt").write_text("good 1 2\nbad 3 4\nunseen 5 6\n", encoding="utf-8")
+    settings = (f'vectors.files=["{tmp_path}/vectors.txt"]', "tokenizer.words_from_vectors=false")
+    assert "vectors.txt: vectors for 2 of 24 words (8%)" in trained(data, tmp_path, *settings)
+
+
+def test_missing_word_vectors_are_told_before_the_work(data: Path, tmp_path: Path) -> None:
+    with pytest.raises(VectorsError, match="cannot be read: No such file or directory"):
+        trained(data, tmp_path, 'vectors.files=["gone.txt"]')
+    assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        (["data.train=[]"], "expected labelled training data: give --train FILE"),
+        (["data.polarity=[1.0]"], "polarity needs a value for each of"),
+        (['data.label_map={positive = "p"}'], "label_map needs the class names: set data.labels"),
+        (["model.groups=13"], "expected 1 to 12 groups for 12 hidden units, found 13"),
+    ],
+)
+def test_options_that_do_not_go_together_are_told(
+    data: Path, tmp_path: Path, settings: list[str], message: str
+) -> None:
+    with pytest.raises(ConfigError, match=message):
+        trained(data, tmp_path, *settings)
+    assert not (tmp_path / "run").exists()
+
+
+def test_dev_file_speaks_in_class_names_whatever_the_training_file_says(tmp_path: Path) -> None:
+    rows = [
+        "text,label",
+        *(f"{word} day,{stars}" for word, stars in (("good", 5), ("bad", 1), ("odd", 3)) * 4),
+    ]
+    (tmp_path / "train.csv").write_text("\n".join(rows), encoding="utf-8")
+    (tmp_path / "dev.csv").write_text("text,label\ngood,up\nbad,down\n", encoding="utf-8")
+    settings = [
+        'data.labels=["down", "up"]',
+        'data.label_map={1 = "down", 3 = "", 5 = "up"}',
+        "model.embedding_size=4",
+        "model.hidden=4",
+        "training.epochs=1",
+    ]
+    told, written = console()
+    config = load_config(None, {"data.train": ["train.csv"], "data.dev": ["dev.csv"]}, settings)
+    train(config, tmp_path / "run", RunOptions(root=tmp_path, device="cpu", threads=1), told)
+    assert "8 training and 2 dev documents, 2 classes" in written.getvalue()
+
+
+def test_evaluation_is_shown_as_tables(data: Path, tmp_path: Path) -> None:
+    folder = tiny_run(data, tmp_path / "run", "leap_lstm", "training.epochs=1")
+    told, written = console()
+    evaluate_file(folder.path, data, None, "training", OPTIONS, told)
+    for words in (
+        "accuracy",
+        "macro f1",
+        "calibration error",
+        "skip rate",
+        "confusion",
+        "accuracy by length",
+    ):
+        assert words in written.getvalue()
+    assert [name for name, _ in folder.evaluations()] == ["training"]
+
+
+def test_terminal_gets_a_bar_with_measures_and_speed() -> None:
+    written = StringIO()
+    terminal = Console(file=written, width=160, force_terminal=True)
+    with ConsoleProgress(terminal) as progress:
+        progress.start_epoch(2, 5, batches=3, done=1)
+        progress.advance(32, 0.5, skip_rate=0.61)
+        progress.bar.refresh()
+    for words in ("epoch 2/5", "2/3", "loss 0.5000", "skip 0.61", "docs/s"):
+        assert words in written.getvalue()
