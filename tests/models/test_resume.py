@@ -1,0 +1,110 @@
+"""A run that is killed, damaged or already there."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+import torch
+from rich.console import Console
+from safetensors.torch import load_file
+
+from models.commands import resume
+from models.errors import RunError
+from models.preparation import prepare
+from models.training.run_folder import CHECKPOINT, METRICS, WEIGHTS, RunFolder
+from tests.models.tiny_run import OPTIONS, SMALL, tiny_config, tiny_run, write_documents
+
+QUIET = Console(quiet=True)
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_documents(tmp_path_factory.mktemp("data") / "train.csv")
+
+
+def wait_for_second_epoch(folder: RunFolder, process: subprocess.Popen[bytes]) -> None:
+    """Return when a checkpoint from within the second epoch is seen."""
+    deadline = time.monotonic() + 60
+    while time.monotonic() < deadline:
+        assert process.poll() is None, "the training ended before it could be killed"
+        state = folder.load_checkpoint()
+        position = state["position"] if state else None
+        if isinstance(position, dict) and position["epoch"] == 2 and position["batch"] > 0:
+            return
+        time.sleep(0.01)
+    raise AssertionError("no checkpoint within the second epoch")
+
+
+@pytest.mark.parametrize("architecture", SMALL)
+def test_killed_run_goes_on_to_the_result_of_an_unbroken_one(
+    data: Path, tmp_path: Path, architecture: str
+) -> None:
+    unbroken = tiny_run(data, tmp_path / "unbroken", architecture)
+    killed = RunFolder(tmp_path / "killed")
+    command = [sys.executable, "-m", "tests.models.tiny_run", str(data), str(killed.path), architecture]
+    with subprocess.Popen(command) as process:
+        wait_for_second_epoch(killed, process)
+        process.kill()
+    assert process.returncode == -signal.SIGKILL
+    assert (killed.path / METRICS).read_bytes().count(b"\n") == 1
+
+    resume(killed.path, OPTIONS, QUIET)
+    assert (killed.path / METRICS).read_bytes() == (unbroken.path / METRICS).read_bytes()
+    expected = load_file(unbroken.path / WEIGHTS)
+    found = load_file(killed.path / WEIGHTS)
+    assert found.keys() == expected.keys()
+    for name, tensor in found.items():
+        assert torch.equal(tensor, expected[name]), name
+
+
+def test_run_killed_before_its_first_checkpoint_starts_over(data: Path, tmp_path: Path) -> None:
+    unbroken = tiny_run(data, tmp_path / "unbroken", "lstm", "training.epochs=1")
+    early = RunFolder(tmp_path / "early")
+    prepared = prepare(tiny_config(data, "lstm", "training.epochs=1"), Path(), None, QUIET)
+    early.create(prepared.record, prepared.tokenizer)
+    resume(early.path, OPTIONS, QUIET)
+    assert (early.path / METRICS).read_bytes() == (unbroken.path / METRICS).read_bytes()
+
+
+def test_finished_run_resumes_to_itself(data: Path, tmp_path: Path) -> None:
+    folder = tiny_run(data, tmp_path / "run", "lstm", "training.epochs=1")
+    before = (folder.path / METRICS).read_bytes()
+    resume(folder.path, OPTIONS, QUIET)
+    assert (folder.path / METRICS).read_bytes() == before
+
+
+def test_resume_refuses_changed_data(tmp_path: Path) -> None:
+    changing = write_documents(tmp_path / "train.csv")
+    folder = tiny_run(changing, tmp_path / "run", "lstm", "training.epochs=1")
+    write_documents(changing, count=200)
+    with pytest.raises(RunError, match="the data has changed since the run began, with 270 training and 30"):
+        resume(folder.path, OPTIONS, QUIET)
+
+
+@pytest.mark.parametrize("damage", ["cut", "foreign"])
+def test_resume_refuses_a_damaged_checkpoint(data: Path, tmp_path: Path, damage: str) -> None:
+    folder = tiny_run(data, tmp_path / "run", "lstm", "training.epochs=1")
+    path = folder.path / CHECKPOINT
+    if damage == "cut":
+        path.write_bytes(path.read_bytes()[:1000])
+    else:
+        torch.save({"model": {}}, path)
+    message = {"cut": "expected a checkpoint, found a damaged file", "foreign": "is not one of this run"}
+    with pytest.raises(RunError, match=message[damage]):
+        resume(folder.path, OPTIONS, QUIET)
+
+
+def test_run_is_never_written_over(data: Path, tmp_path: Path) -> None:
+    tiny_run(data, tmp_path / "run", "lstm", "training.epochs=1")
+    with pytest.raises(RunError, match="holds a run already: go on with --resume, or choose another --out"):
+        tiny_run(data, tmp_path / "run", "lstm", "training.epochs=1")
+
+
+def test_resume_needs_a_run(tmp_path: Path) -> None:
+    with pytest.raises(RunError, match="expected a run folder written by `readtrace train`"):
+        resume(tmp_path, OPTIONS, QUIET)
