@@ -49,6 +49,9 @@ class ExportOptions:
     version: str = "1"
     bundles: Path = Path("bundles")
     documents: Path | None = None  # real texts for the proof; None: the run's dev or training file
+    golden: Path | None = (
+        None  # texts for the golden documents, which the bundle holds; None: some of the proof's
+    )
     compare: Path | None = None
     root: Path = Path()  # where the run's relative paths start
 
@@ -68,17 +71,19 @@ def export_run(run: Path, options: ExportOptions, console: Console) -> Path:
     stored = store_vectors(array(model.embedding.weight), record.config.model.embedding_storage)
     tokenizer = folder.tokenizer()
     texts = _real_texts(record, options, tokenizer)
+    golden_texts = _texts(options.golden, record, tokenizer) if options.golden else texts
     with console.status("lowering to ONNX"):
         lowered = lower(model, stored)
     with console.status("proving that the graphs give the network's answers"):
-        real = [np.array(encoding.ids, dtype=np.int32) for encoding in tokenizer.encode_batch_fast(texts)]
-        proof = prove(model, lowered, real)
+        proof = prove(model, lowered, _encode(tokenizer, texts))
     console.print(f"proof: {proof}", highlight=False)
     target.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=target.parent, prefix=".export-") as partial:
         bundle = Path(partial) / "bundle"
         bundle.mkdir()
-        _write(bundle, folder, options, lowered, (proof, comparisons), _golden(lowered, texts, real))
+        _write(
+            bundle, folder, options, lowered, (proof, comparisons), _golden(lowered, golden_texts, tokenizer)
+        )
         bundle.rename(target)  # whole, or not at all
     size = sum(path.stat().st_size for path in target.iterdir())
     console.print(
@@ -102,20 +107,27 @@ def _free_target(options: ExportOptions) -> Path:
 def _real_texts(record: RunRecord, options: ExportOptions, tokenizer: Tokenizer) -> list[str]:
     """A seeded choice of real texts, those without a word left out."""
     data = record.config.data
-    source = options.documents or options.root / (data.dev or data.train)[0]
-    columns = Columns(data.text_column, data.label_column)
-    texts = [row.text for row in read_rows(source, columns, on_bad=lambda error: None)]
+    texts = _texts(options.documents or options.root / (data.dev or data.train)[0], record, tokenizer)
     order = np.random.default_rng(0).permutation(len(texts))[:_REAL_DOCUMENTS]
-    chosen = [texts[index] for index in order if tokenizer.encode(texts[index]).ids]
-    if not chosen:
-        raise RunError(
-            f"{source}: expected real documents for the proof, found none (name some with --documents)"
-        )
-    return chosen
+    return [texts[index] for index in order]
 
 
-def _golden(lowered: Lowered, texts: Sequence[str], real: Sequence[TokenIds]) -> tuple[GoldenDocument, ...]:
-    """The shortest real documents and one longer than a segment where there is one, with their answers."""
+def _texts(path: Path, record: RunRecord, tokenizer: Tokenizer) -> list[str]:
+    columns = Columns(record.config.data.text_column, record.config.data.label_column)
+    texts = [row.text for row in read_rows(path, columns, on_bad=lambda error: None)]
+    known = [text for text in texts if tokenizer.encode(text).ids]
+    if not known:
+        raise RunError(f"{path}: expected documents with at least one word, found none")
+    return known
+
+
+def _encode(tokenizer: Tokenizer, texts: Sequence[str]) -> list[TokenIds]:
+    return [np.array(encoding.ids, dtype=np.int32) for encoding in tokenizer.encode_batch_fast(texts)]
+
+
+def _golden(lowered: Lowered, texts: Sequence[str], tokenizer: Tokenizer) -> tuple[GoldenDocument, ...]:
+    """The shortest texts and one longer than a segment where there is one, with their answers."""
+    real = _encode(tokenizer, texts)
     order = sorted(range(len(texts)), key=lambda index: len(real[index]))
     longer = [index for index in order if len(real[index]) > lowered.length_buckets[-1]][:1]
     chosen = [*order[: _GOLDEN_DOCUMENTS - len(longer)], *longer]

@@ -114,6 +114,10 @@ def export(
     documents: Annotated[
         Path | None, typer.Option(help="Real texts for the proof; else the dev split.")
     ] = None,
+    golden: Annotated[
+        Path | None,
+        typer.Option(help="Texts that the bundle holds to check itself; else some of the proof's."),
+    ] = None,
     compare: Annotated[
         Path | None, typer.Option(help="JSON of other models' measures, for the card.")
     ] = None,
@@ -124,7 +128,7 @@ def export(
     from export.command import ExportOptions, export_run
 
     with _user_errors():
-        export_run(run, ExportOptions(name, version, bundles, documents, compare, root), Console())
+        export_run(run, ExportOptions(name, version, bundles, documents, golden, compare, root), Console())
 
 
 def _absolute(paths: list[Path] | None) -> list[str] | None:

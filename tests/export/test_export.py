@@ -224,7 +224,7 @@ def test_missing_documents_are_told(runs: dict[str, RunFolder], tmp_path: Path) 
     with pytest.raises(DataError, match="cannot be read: No such file or directory"):
         export(runs["lstm"], tmp_path / "bundles", documents=tmp_path / "texts.jsonl")
     (tmp_path / "empty.jsonl").touch()
-    with pytest.raises(RunError, match="expected real documents for the proof, found none"):
+    with pytest.raises(RunError, match="expected documents with at least one word, found none"):
         export(runs["lstm"], tmp_path / "bundles", documents=tmp_path / "empty.jsonl")
 
 
@@ -233,3 +233,10 @@ def test_documents_without_a_word_are_left_out(runs: dict[str, RunFolder], tmp_p
     texts.write_text("text,label\n<br />,x\ngood,x\n", encoding="utf-8")
     _, manifest = export(runs["lstm"], tmp_path / "bundles", documents=texts)
     assert [document.text for document in manifest.golden] == ["good"]
+
+
+def test_golden_documents_can_be_texts_of_ones_own(runs: dict[str, RunFolder], tmp_path: Path) -> None:
+    texts = tmp_path / "own.csv"
+    texts.write_text("text,label\na text of my own,x\nand one more,y\n", encoding="utf-8")
+    _, manifest = export(runs["lstm"], tmp_path / "bundles", golden=texts)
+    assert {document.text for document in manifest.golden} == {"a text of my own", "and one more"}
