@@ -98,13 +98,6 @@ def test_one_golden_document_is_longer_than_a_segment(runs: dict[str, RunFolder]
     assert max(len(document.text.split()) for document in manifest.golden) == 200
 
 
-def test_golden_documents_can_be_texts_of_ones_own(runs: dict[str, RunFolder], tmp_path: Path) -> None:
-    texts = tmp_path / "golden.csv"
-    texts.write_text("text,label\ngood day,x\nbad,x\n", encoding="utf-8")
-    _, manifest = export(runs["lstm"], tmp_path / "bundles", golden=texts)
-    assert [document.text for document in manifest.golden] == ["bad", "good day"]
-
-
 def test_two_exports_are_the_same(runs: dict[str, RunFolder], tmp_path: Path) -> None:
     one, _ = export(runs["leap_lstm"], tmp_path / "one")
     two, _ = export(runs["leap_lstm"], tmp_path / "two")
