@@ -28,8 +28,8 @@ class TokenizerConfig(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     lowercase: bool = True
-    # (regular expression, replacement), applied before splitting; HTML line breaks are white space
-    replace: tuple[tuple[str, str], ...] = ((r"<br\s*/?>", " "),)
+    # (regular expression, replacement), applied before splitting: typographic apostrophes, HTML line breaks
+    replace: tuple[tuple[str, str], ...] = (("[\u2018\u2019]", "'"), (r"<br\s*/?>", " "))
     vocabulary_size: int = Field(30_000, ge=10)
     minimum_count: int = Field(1, ge=1)
     # words of the word-vector files follow those of the training text until the vocabulary is full

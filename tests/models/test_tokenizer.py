@@ -108,3 +108,11 @@ def test_replaced_text_is_pointed_at_where_it_stands() -> None:
     for (first, last), word in zip(encoding.offsets, ["x", "-lrb-", "&quot;", "a"], strict=True):
         place = text.index(word)
         assert place <= first < last <= place + len(word)
+
+
+def test_typographic_apostrophes_split_like_plain_ones() -> None:
+    tokenizer = build_tokenizer(["they do n't know what 's what"], TokenizerConfig())
+    text = "They don\u2019t know what\u2019s what"
+    encoding = tokenizer.encode(text)
+    assert encoding.tokens == ["they", "do", "n't", "know", "what", "'s", "what"]
+    assert [text[start:end] for start, end in encoding.offsets][1:3] == ["do", "n\u2019t"]
