@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
-from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
+from torch.optim.swa_utils import AveragedModel
 
 from models.architectures.base import Architecture
 from models.config import TrainingConfig
@@ -214,8 +214,14 @@ class Trainer:
         self._saved = time.monotonic()
 
 
-def _moving_average(decay: float) -> Callable[..., None]:
-    average: Callable[..., None] = get_ema_multi_avg_fn(decay)  # type: ignore[no-untyped-call]
+def _moving_average(decay: float) -> Callable[[list[Tensor], list[Tensor], Tensor | int], None]:
+    """A moving average that begins short, so that the initial weights are soon forgotten."""
+
+    @torch.no_grad()
+    def average(averaged: list[Tensor], current: list[Tensor], updates: Tensor | int) -> None:
+        count = int(updates)
+        torch._foreach_lerp_(averaged, current, 1 - min(decay, (1 + count) / (10 + count)))
+
     return average
 
 
