@@ -214,11 +214,14 @@ class Trainer:
         self._saved = time.monotonic()
 
 
-def _moving_average(decay: float) -> Callable[[list[Tensor], list[Tensor], Tensor | int], None]:
+_Tensors = tuple[Tensor, ...] | list[Tensor]
+
+
+def _moving_average(decay: float) -> Callable[[_Tensors, _Tensors, Tensor | int], None]:
     """A moving average that begins short, so that the initial weights are soon forgotten."""
 
     @torch.no_grad()
-    def average(averaged: list[Tensor], current: list[Tensor], updates: Tensor | int) -> None:
+    def average(averaged: _Tensors, current: _Tensors, updates: Tensor | int) -> None:
         count = int(updates)
         torch._foreach_lerp_(averaged, current, 1 - min(decay, (1 + count) / (10 + count)))
 

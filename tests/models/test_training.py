@@ -3,6 +3,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from itertools import count
 from pathlib import Path
 
 import pytest
@@ -178,9 +179,15 @@ def test_averaged_weights_are_the_exponential_moving_average(prepared: Prepared,
     trainer = make_trainer(prepared, tmp_path, recorder, average_decay=0.9, epochs=1)
     averages: dict[str, Tensor] = {}
 
+    updates = count()
+
     def average() -> None:
+        done = next(updates)
+        decay = min(
+            0.9, (1 + done) / (10 + done)
+        )  # short at first, so that the initial weights are forgotten
         for name, weight in trainer.model.state_dict().items():
-            averages[name] = 0.9 * averages[name] + 0.1 * weight if name in averages else weight.clone()
+            averages[name] = decay * averages[name] + (1 - decay) * weight if done else weight.clone()
 
     recorder.after_batch = average
     trainer.train()
