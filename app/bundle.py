@@ -37,7 +37,7 @@ class _Model(BaseModel):
 
 
 class TensorSpec(_Model):
-    """A named tensor; ``shape`` leaves out the leading rows (states) or rows and length (steps)."""
+    """A named tensor; ``shape`` leaves out the leading rows, and the length of steps."""
 
     name: TensorName
     dtype: DType = "float32"
@@ -53,6 +53,7 @@ class PassSpec(_Model):
     reads: tuple[TensorName, ...] = ()
     states: tuple[TensorSpec, ...] = ()
     steps: tuple[TensorSpec, ...] = ()
+    results: tuple[TensorSpec, ...] = ()
 
 
 class TraceSpec(_Model):
@@ -67,6 +68,13 @@ class GroupSpec(_Model):
 
     size: Annotated[int, Field(gt=0)]
     period: Annotated[int, Field(gt=0)]
+
+
+class WindowSpec(_Model):
+    """Windows of one width, whose features are pooled over the document."""
+
+    words: Annotated[int, Field(gt=0)]
+    features: Annotated[int, Field(gt=0)]
 
 
 class GoldenDocument(_Model):
@@ -99,6 +107,7 @@ class Manifest(_Model):
     polarity: tuple[Annotated[float, Field(ge=-1, le=1)], ...] | None = None
     trace: TraceSpec
     groups: tuple[GroupSpec, ...] | None = None
+    windows: Annotated[tuple[WindowSpec, ...], Field(min_length=1)] | None = None
     passes: Annotated[tuple[PassSpec, ...], Field(min_length=1)]
     length_buckets: Annotated[tuple[Annotated[int, Field(gt=0)], ...], Field(min_length=1)]
     longest_document: Annotated[int, Field(gt=0)]  # tokens
@@ -151,6 +160,19 @@ class Manifest(_Model):
             raise ValueError("skipped and keep_probability come together")
         if TOKENIZER not in self.sha256:
             raise ValueError(f"{TOKENIZER} has no sha256")
+        return self
+
+    @model_validator(mode="after")
+    def _windows_fit(self) -> Self:
+        if any(reading.results for reading in self.passes[:-1]):
+            raise ValueError("only the last pass may write results")
+        features = sum(window.features for window in self.windows or ())
+        for needed, dtype in (("last_word", "int64"), ("feature_weight", "float32")):
+            expected = [(dtype, (features,))] if self.windows else []
+            written = self.passes[-1].results
+            found = [(result.dtype, result.shape) for result in written if result.name == needed]
+            if found != expected:
+                raise ValueError(f"for these windows the result {needed} must be {expected}, found {found}")
         return self
 
 

@@ -1,4 +1,4 @@
-"""How a text was read: the answer after every word, skipped words, memory groups; or a summary of these.
+"""How a text was read: the answer after every word, skipped words, memory groups, n-grams; or a summary of these.
 
 All functions give plain values and NumPy arrays that ``orjson`` writes. Numbers stay float32, so that the
 last step's probabilities are the answer's, digit for digit.
@@ -15,6 +15,7 @@ from app.answer import Answer
 from app.bundle import Manifest
 
 _MOVERS = 5  # a summary fits on a screen
+_NGRAMS = 5  # likewise
 
 
 def steps(answer: Answer) -> dict[str, Any]:
@@ -63,6 +64,38 @@ def groups(manifest: Manifest, tokens: int) -> dict[str, list[int]]:
     }
 
 
+def ngrams(answer: Answer, whole: bool) -> dict[str, Any]:
+    """Which windows won the pooled features, and with how much weight.
+
+    Args:
+        answer: of a model of windows.
+        whole: also tell, per token, the share of the features that were won by windows ending there.
+    """
+    last_word = answer.reading.results["last_word"]
+    windows = answer.model.manifest.windows or ()
+    of_feature = np.repeat(np.arange(len(windows)), [window.features for window in windows])
+    won, place, counts = np.unique(
+        last_word * len(windows) + of_feature, return_inverse=True, return_counts=True
+    )
+    weights = np.bincount(place, answer.reading.results["feature_weight"])
+    order = np.argsort(-np.abs(weights), kind="stable")[:_NGRAMS]
+    found: dict[str, Any] = {}
+    if whole:
+        share = np.bincount(last_word, minlength=len(answer.text.token_ids)) / len(last_word)
+        found["share"] = share.astype(np.float32)
+    found["top"] = [
+        {
+            **_ngram(
+                answer, last=int(won[index]) // len(windows), words=windows[won[index] % len(windows)].words
+            ),
+            "share": counts[index] / len(last_word),
+            "weight": weights[index],
+        }
+        for index in order.tolist()
+    ]
+    return found
+
+
 def summary(answer: Answer) -> dict[str, Any]:
     """Turning points, where another label took the lead, and the words that moved the answer most."""
     probabilities = answer.reading.steps["probabilities"]
@@ -88,3 +121,9 @@ def _moves(winning: NDArray[np.float32]) -> NDArray[np.float32]:
 def _word(answer: Answer, index: int) -> dict[str, Any]:
     start, end = answer.text.offsets[index].tolist()
     return {"index": index, "token": answer.text.text[start:end], "offset": [start, end]}
+
+
+def _ngram(answer: Answer, last: int, words: int) -> dict[str, Any]:
+    first = max(0, last - words + 1)  # a window may begin before the text
+    start, end = int(answer.text.offsets[first, 0]), int(answer.text.offsets[last, 1])
+    return {"first": first, "last": last, "text": answer.text.text[start:end], "offset": [start, end]}

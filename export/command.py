@@ -163,6 +163,7 @@ def _write(
         polarity=record.config.data.polarity or None,
         trace=lowered.trace,
         groups=lowered.groups,
+        windows=lowered.windows,
         passes=lowered.passes,
         length_buckets=lowered.length_buckets,
         longest_document=_LONGEST_DOCUMENT,

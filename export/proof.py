@@ -73,13 +73,14 @@ def prove(model: Architecture, lowered: Lowered, real: Sequence[TokenIds], seed:
     expected = [_trace(model, document) for document in documents]
     alone = [reader.read([document], longest)[0] for document in documents]
     differences = [_difference(e, found, n) for n, (e, found) in enumerate(zip(expected, alone, strict=True))]
+    compared = [*expected[0], *(result.name for result in lowered.passes[-1].results)]
     invariant = True
     for segment in lowered.length_buckets:
         for start in range(0, len(documents), _BATCH):
             batch = reader.read(documents[start : start + _BATCH], segment)
             for n, found in enumerate(batch, start=start):
                 _difference(expected[n], found, n)
-                invariant &= all(np.array_equal(found[name], alone[n][name]) for name in expected[n])
+                invariant &= all(np.array_equal(found[name], alone[n][name]) for name in compared)
     words = sum(len(document) for document in documents)
     skips = "skipped" in expected[0]
     return Proof(
@@ -149,7 +150,8 @@ def _check_signature(graph: onnx.ModelProto, reading: PassSpec) -> None:
     """
     onnx.checker.check_model(graph, full_check=True)
     inputs = {"token_ids", "lengths", *reading.reads, *(state.name for state in reading.states)}
-    outputs = {*(step.name for step in reading.steps), *(f"{state.name}_next" for state in reading.states)}
+    outputs = {value.name for value in (*reading.steps, *reading.results)}
+    outputs |= {f"{state.name}_next" for state in reading.states}
     for what, expected, found in (
         ("inputs", inputs, {value.name for value in graph.graph.input}),
         ("outputs", outputs, {value.name for value in graph.graph.output}),

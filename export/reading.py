@@ -38,14 +38,14 @@ class GraphReader:
         }
 
     def read(self, rows: Sequence[NDArray[np.int32]], segment: int) -> list[Arrays]:
-        """The step outputs of documents that are run together.
+        """The step outputs and the results of documents that are run together.
 
         Args:
             rows: token ids of each document.
             segment: length of a segment; every document is padded to a multiple of it.
 
         Returns:
-            Per document, step name -> `(length, …)`.
+            Per document, step name -> `(length, …)`, and the name of a result -> `(…)`.
         """
         lengths = np.array([len(row) for row in rows])
         count = -(-int(lengths.max()) // segment)
@@ -53,10 +53,13 @@ class GraphReader:
         for row, tokens in enumerate(rows):
             ids[row, : len(tokens)] = tokens
         steps: Arrays = {}
+        results: Arrays = {}
         for reading in self.passes:
-            steps |= self._pass(reading, ids, lengths, segment, steps)
+            written, results = self._pass(reading, ids, lengths, segment, steps)
+            steps |= written
         return [
             {name: values[row, :length] for name, values in steps.items()}
+            | {name: values[row] for name, values in results.items()}
             for row, length in enumerate(lengths)
         ]
 
@@ -67,9 +70,10 @@ class GraphReader:
         lengths: NDArray[np.int64],
         segment: int,
         written: Arrays,
-    ) -> Arrays:
+    ) -> tuple[Arrays, Arrays]:
         rows, padded = ids.shape
         state: Arrays = {s.name: np.zeros((rows, *s.shape), _DTYPES[s.dtype]) for s in reading.states}
+        results: Arrays = {r.name: np.zeros((rows, *r.shape), _DTYPES[r.dtype]) for r in reading.results}
         steps: Arrays = {s.name: np.zeros((rows, padded, *s.shape), _DTYPES[s.dtype]) for s in reading.steps}
         starts = range(0, padded, segment)
         for start in starts if reading.direction == "forward" else reversed(starts):
@@ -86,6 +90,8 @@ class GraphReader:
             found = dict(zip(names, self.sessions[reading.name].run(names, feeds), strict=True))
             for name in steps:
                 steps[name][active, part] = found[name]
+            for name in results:
+                results[name][active] = found[name]
             for name in state:
                 state[name][active] = found[f"{name}_next"]
-        return steps
+        return steps, results

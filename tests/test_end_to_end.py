@@ -40,13 +40,13 @@ def tickets(tmp_path: Path) -> Path:
     return path
 
 
-@pytest.mark.parametrize("architecture", ["mtlstm", "leap_lstm"])
+@pytest.mark.parametrize("architecture", ["mtlstm", "leap_lstm", "mode_lstm"])
 def test_a_csv_becomes_a_service(tickets: Path, tmp_path: Path, architecture: str) -> None:
     run, bundles = tmp_path / "run", tmp_path / "bundles"
     columns = ("--text-column", "message", "--label-column", "team")
     small = (
         "--set",
-        "model.hidden=24",
+        f"model.{'state_size' if architecture == 'mode_lstm' else 'hidden'}=24",
         "--set",
         "model.embedding_size=24",
         "--set",
@@ -65,4 +65,7 @@ def test_a_csv_becomes_a_service(tickets: Path, tmp_path: Path, architecture: st
     assert document["steps"]["probs"][-1] == document["probs"]
     assert [text[start:end] for start, end in document["steps"]["offsets"]] == document["steps"]["tokens"]
     assert ("skip_map" in document) == (architecture == "leap_lstm")
+    assert ("ngrams" in document) == (architecture == "mode_lstm")
+    for one in document.get("ngrams", {"top": []})["top"]:
+        assert text[slice(*one["offset"])] == one["text"]
     assert "| all |" in model["card"]

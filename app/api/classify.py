@@ -164,6 +164,8 @@ def _besides(answer: Answer, asked: ClassifyRequest) -> dict[str, Any]:
     if answer.model.manifest.skips:
         whole = asked.explain == "steps"
         found["skip_map"] = explain.skip_map(answer) if whole else {"skip_rate": explain.skip_rate(answer)}
+    if answer.model.manifest.windows:
+        found["ngrams"] = explain.ngrams(answer, whole=asked.explain == "steps")
     if answer.model.manifest.groups:
         found["groups"] = explain.groups(answer.model.manifest, len(answer.text.token_ids))
     return found

@@ -59,6 +59,28 @@ class Groups(BaseModel):
     updates: list[int]
 
 
+class NGram(BaseModel):
+    """A window that won pooled features."""
+
+    first: int = Field(description="Index of its first token.")
+    last: int = Field(description="Index of its last token.")
+    text: str
+    offset: tuple[int, int] = Field(description="Character offsets into the caller's text.")
+    share: float = Field(description="Of all pooled features, those that it won.")
+    weight: float = Field(
+        description="What they add to the label's logit over the mean of all labels (gradient times feature)."
+    )
+
+
+class NGrams(BaseModel):
+    """The windows that won the max-pooling; the array only with `explain: steps`."""
+
+    share: list[float] | None = Field(
+        None, description="Per token, the share of the pooled features won by windows that end there."
+    )
+    top: list[NGram] = Field(description="Those of the largest weights, for or against the label; at most 5.")
+
+
 class ClassifiedDocument(BaseModel):
     """A document's answer, or its `error`."""
 
@@ -74,6 +96,7 @@ class ClassifiedDocument(BaseModel):
     summary: dict[str, Any] | None = None
     skip_map: SkipMap | None = None
     groups: Groups | None = None
+    ngrams: NGrams | None = None
     error: dict[str, Any] | None = None
 
 

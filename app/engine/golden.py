@@ -46,7 +46,11 @@ def compare(model: Model, number: int, golden: GoldenDocument, steps: Mapping[st
 
 
 def read_alone(model: Model, text: str) -> Mapping[str, Array]:
-    """Read one text without a queue, in the same segments and with the same arrays as the scheduler."""
+    """Read one text without a queue, in the same segments and with the same arrays as the scheduler.
+
+    Returns:
+        Steps and results by name.
+    """
     token_ids = tokenize(model.tokenizer, text, model.manifest.longest_document, "error").token_ids
     document = Document(
         model=model.id,
@@ -60,4 +64,4 @@ def read_alone(model: Model, text: str) -> Mapping[str, Array]:
         outputs = model.run(document.segment.reading.name, assemble([document], _ROWS))
         if not document.accept(outputs, row=0):
             raise BundleError(f"{model.id}: a golden document is answered with what is no number")
-    return document.steps
+    return document.steps | document.results

@@ -105,6 +105,8 @@ def _expected_inputs(manifest: Manifest, reading: PassSpec) -> Signature:
 
 def _expected_outputs(reading: PassSpec) -> Signature:
     expected = {step.name: (_ONNX_TYPES[step.dtype], 2 + len(step.shape)) for step in reading.steps}
+    for result in reading.results:
+        expected[result.name] = (_ONNX_TYPES[result.dtype], 1 + len(result.shape))
     for state in reading.states:
         expected[f"{state.name}_next"] = (_ONNX_TYPES[state.dtype], 1 + len(state.shape))
     return expected

@@ -31,11 +31,12 @@ class Segment:
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """What the last pass wrote per word, ``[tokens, …]`` by name, and where the time went."""
+    """What the last pass wrote by name, per word ``[tokens, …]`` and on the whole, and where the time went."""
 
     steps: Mapping[str, Array]
     queue_seconds: float
     run_seconds: float
+    results: Mapping[str, Array] = field(default_factory=dict)
 
 
 class Promise(Protocol):
@@ -72,6 +73,7 @@ class Document:
     run_seconds: float = 0.0
     states: dict[str, Array] = field(default_factory=dict)
     steps: dict[str, Array] = field(default_factory=dict)
+    results: dict[str, Array] = field(default_factory=dict)  # of the segment read last
 
     def __post_init__(self) -> None:
         self.unread_tokens = sum(segment.tokens for segment in self.segments)
@@ -94,7 +96,8 @@ class Document:
         """
         segment = self.segment
         written = {step.name: outputs[step.name][row, : segment.tokens] for step in segment.reading.steps}
-        if not all(np.isfinite(array).all() for array in written.values()):
+        results = {result.name: outputs[result.name][row] for result in segment.reading.results}
+        if not all(np.isfinite(array).all() for array in (*written.values(), *results.values())):
             return False
         for step in segment.reading.steps:
             whole = self.steps.get(step.name)
@@ -106,6 +109,7 @@ class Document:
         self.states = {
             state.name: outputs[f"{state.name}_next"][row].copy() for state in segment.reading.states
         }
+        self.results = {name: array.copy() for name, array in results.items()}
         self.unread_tokens -= segment.tokens
         self._move_on(segment.reading)
         return True
@@ -113,7 +117,7 @@ class Document:
     def result(self, now_seconds: float) -> Reading:
         """The result of a finished document."""
         queue_seconds = max(0.0, now_seconds - self.arrived_seconds - self.run_seconds)
-        return Reading(self.steps, queue_seconds, self.run_seconds)
+        return Reading(self.steps, queue_seconds, self.run_seconds, self.results)
 
     def _move_on(self, previous: PassSpec) -> None:
         self.position += 1

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from onnx import TensorProto
 from torch import Tensor, nn
 
-from app.bundle import GroupSpec, PassSpec, TensorSpec, TraceSpec
+from app.bundle import GroupSpec, PassSpec, TensorSpec, TraceSpec, WindowSpec
 from export.graph import Dimension, Graph
 from models.text.storage import StoredVectors
 
@@ -31,6 +31,7 @@ class Lowered:
     trace: TraceSpec
     groups: tuple[GroupSpec, ...] | None
     length_buckets: tuple[int, ...]
+    windows: tuple[WindowSpec, ...] | None = None
 
 
 def array(tensor: Tensor | nn.Module) -> NDArray[np.float32]:
@@ -58,6 +59,11 @@ def step_output(graph: Graph, step: TensorSpec, value: str) -> None:
     """Declare a per-word output, `[rows, length, …]`."""
     shape: list[Dimension] = [ROWS, LENGTH, *step.shape]
     graph.output(step.name, value, step.dtype, shape)
+
+
+def result_output(graph: Graph, result: TensorSpec, value: str) -> None:
+    """Declare an output of one value per document, `[rows, …]`."""
+    graph.output(result.name, value, result.dtype, [ROWS, *result.shape])
 
 
 def answer_steps(classes: int) -> tuple[TensorSpec, TensorSpec]:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from export.lowering import leap, lstm, mtlstm
+from export.lowering import leap, lstm, mode, mtlstm, text_cnn
 from export.lowering.base import Lowered
 from models.architectures.base import Architecture
 from models.architectures.leap import LeapLSTM
 from models.architectures.lstm import LSTM
+from models.architectures.mode import MODELSTM
 from models.architectures.mtlstm import MTLSTM
+from models.architectures.text_cnn import TextCNN
 from models.text.storage import StoredVectors
 
 
@@ -20,4 +22,8 @@ def lower(model: Architecture, embedding: StoredVectors) -> Lowered:
             return mtlstm.lower(model, embedding)
         case LeapLSTM():
             return leap.lower(model, embedding)
+        case MODELSTM():
+            return mode.lower(model, embedding)
+        case TextCNN():
+            return text_cnn.lower(model, embedding)
     raise TypeError(f"no lowering for {type(model).__name__}")

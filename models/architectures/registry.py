@@ -10,9 +10,14 @@ from torch import Tensor
 from models.architectures.base import Architecture
 from models.architectures.leap import LeapLSTM, LeapLSTMConfig
 from models.architectures.lstm import LSTM, LSTMConfig
+from models.architectures.mode import MODELSTM, DLSTMConfig, MODELSTMConfig, ODELSTMConfig
 from models.architectures.mtlstm import MTLSTM, MTLSTMConfig, largest_group_count
+from models.architectures.text_cnn import TextCNN, TextCNNConfig
 
-AnyModelConfig = Annotated[LSTMConfig | MTLSTMConfig | LeapLSTMConfig, Field(discriminator="architecture")]
+AnyModelConfig = Annotated[
+    LSTMConfig | MTLSTMConfig | LeapLSTMConfig | MODELSTMConfig | ODELSTMConfig | DLSTMConfig | TextCNNConfig,
+    Field(discriminator="architecture"),
+]
 
 
 def resolve(config: AnyModelConfig, mean_length: float) -> AnyModelConfig:
@@ -36,3 +41,7 @@ def build(config: AnyModelConfig, embedding: Tensor, classes: int) -> Architectu
             return MTLSTM(config, embedding, classes)
         case LeapLSTMConfig():
             return LeapLSTM(config, embedding, classes)
+        case MODELSTMConfig() | ODELSTMConfig() | DLSTMConfig():
+            return MODELSTM(config, embedding, classes)
+        case TextCNNConfig():
+            return TextCNN(config, embedding, classes)

@@ -7,7 +7,10 @@ from torch import Tensor, nn
 
 from models.architectures.leap import LeapLSTM
 from models.architectures.lstm import LSTM
+from models.architectures.mode import MODELSTM, SmallStates
 from models.architectures.mtlstm import MTLSTM, MemoryGroup, MemoryGroupWithCellGates
+from models.architectures.text_cnn import TextCNN
+from models.architectures.windows import WindowModel
 from models.plain.gates import Weights
 
 _PACKED = "ifco"  # the order of the gates in packed matrices; c is the candidate, there called g
@@ -33,12 +36,7 @@ def leap_weights(model: LeapLSTM) -> Weights:
     parts = (model.decide_word, model.decide_state, model.decide_ahead)
     filters: dict[str, Tensor] = {}
     for width, conv in zip(model.look_ahead.widths, model.look_ahead.filters, strict=True):
-        assert isinstance(conv, nn.Conv1d)
-        assert conv.bias is not None
-        filters |= {
-            f"cnn_w_{width}": conv.weight.detach().transpose(1, 2),
-            f"cnn_b_{width}": conv.bias.detach(),
-        }
+        filters |= _filters(width, conv)
     return {
         **{f"lstm.{name}": weight for name, weight in cell.items()},
         **{f"reverse.{name}": weight for name, weight in _cell(model.look_ahead.reverse).items()},
@@ -50,6 +48,28 @@ def leap_weights(model: LeapLSTM) -> Weights:
         "b_2": model.decide.bias.detach(),
         **_classifier(model.classifier),
     }
+
+
+def mode_weights(model: MODELSTM) -> Weights:
+    """For `models.plain.windows.read_mode`."""
+    weights = _pooled_classifier(model)
+    for n, scale in enumerate(model.scales, start=1):
+        assert isinstance(scale, SmallStates)
+        states = len(scale.recurrent)
+        weights[f"scale_{n}.W"] = scale.recurrent.detach()
+        for letter, packed in (("U", scale.project.weight), ("b", scale.project.bias)):
+            gates = packed.detach().view(states, 4, -1, *packed.shape[1:])  # (K, gate, p, …)
+            for index, gate in enumerate("fiog"):
+                weights[f"scale_{n}.{letter}_{gate}"] = gates[:, index].flatten(0, 1)
+    return weights
+
+
+def text_cnn_weights(model: TextCNN) -> Weights:
+    """For `models.plain.windows.read_text_cnn`."""
+    weights = _pooled_classifier(model)
+    for n, conv in enumerate(model.filters, start=1):
+        weights |= _filters(n, conv)
+    return weights
 
 
 def _group(model: MTLSTM, k: int) -> dict[str, Tensor]:
@@ -93,6 +113,17 @@ def _packed(cell: nn.LSTM) -> tuple[Tensor, Tensor, Tensor]:
 def _split(letter: str, packed: Tensor, gates: str = _PACKED) -> dict[str, Tensor]:
     chunks = packed.detach().chunk(len(gates))
     return {f"{letter}_{gate}": chunk for gate, chunk in zip(gates, chunks, strict=True)}
+
+
+def _filters(name: int, conv: nn.Module) -> dict[str, Tensor]:
+    assert isinstance(conv, nn.Conv1d)
+    assert conv.bias is not None
+    return {f"cnn_w_{name}": conv.weight.detach().transpose(1, 2), f"cnn_b_{name}": conv.bias.detach()}
+
+
+def _pooled_classifier(model: WindowModel) -> dict[str, Tensor]:
+    layer = {"W_m": model.mlp.weight.detach(), "b_m": model.mlp.bias.detach()}
+    return layer | _classifier(model.classifier)
 
 
 def _classifier(classifier: nn.Linear) -> dict[str, Tensor]:

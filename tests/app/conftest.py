@@ -8,7 +8,7 @@ import pytest
 
 from app.engine.registry import Registry, load_registry
 from app.settings import Settings, read_settings
-from tests.app.tiny import write_all
+from tests.app.tiny import write_all, write_phrases
 from tests.service import Server, running_server
 
 
@@ -25,6 +25,19 @@ def settings(bundles: Path) -> Settings:
 @pytest.fixture(scope="session")
 def registry(bundles: Path) -> Registry:
     return load_registry(read_settings(bundles=bundles))
+
+
+@pytest.fixture(scope="session")
+def phrases(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of a bundle of windows."""
+    root = tmp_path_factory.mktemp("phrases")
+    write_phrases(root)
+    return root
+
+
+@pytest.fixture(scope="session")
+def phrase_registry(phrases: Path) -> Registry:
+    return load_registry(read_settings(bundles=phrases))
 
 
 @pytest.fixture(scope="session")

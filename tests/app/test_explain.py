@@ -1,22 +1,31 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
+import pytest
 
 from app import explain
 from app.answer import Answer
+from app.api.classify import describe
+from app.api.schema import ClassifyRequest
+from app.bundle import WindowSpec
+from app.engine.golden import read_alone
 from app.engine.registry import Registry
 from app.scheduler.document import Reading
 from app.text import tokenize
 
+_DTYPES = {"skipped": np.bool_, "last_word": np.int64}
+
 
 def answer(registry: Registry, name: str, text: str, **steps: Sequence[object]) -> Answer:
     model = registry.find(name)
-    arrays = {
-        key: np.array(value, np.bool_ if key == "skipped" else np.float32) for key, value in steps.items()
-    }
-    return Answer(model, tokenize(model.tokenizer, text, 100, "error"), Reading(arrays, 0.0, 0.0), 0.0)
+    arrays = {key: np.array(value, _DTYPES.get(key, np.float32)) for key, value in steps.items()}
+    results = {key: arrays.pop(key) for key in ("last_word", "feature_weight") if key in arrays}
+    return Answer(
+        model, tokenize(model.tokenizer, text, 100, "error"), Reading(arrays, 0.0, 0.0, results), 0.0
+    )
 
 
 def test_sentiment_is_the_expected_polarity(registry: Registry) -> None:
@@ -54,3 +63,51 @@ def test_skip_rate_is_the_share_of_skipped_words(registry: Registry) -> None:
 def test_groups_count_their_updates(registry: Registry) -> None:
     found = explain.groups(registry.find("reviews").manifest, 7)
     assert found == {"sizes": [5, 3], "periods": [1, 2], "updates": [7, 3]}
+
+
+def test_ngrams_are_the_windows_that_won_by_their_weight(phrase_registry: Registry) -> None:
+    read = answer(
+        phrase_registry,
+        "phrases",
+        "it was a  good film",
+        last_word=[0, 4, 4, 2, 4, 2, 4, 3],
+        feature_weight=[0.125, 0.25, 0.25, -1, 0.25, -0.5, 0.5, -0.0625],
+    )
+    found = explain.ngrams(read, whole=True)
+    assert found["share"].tolist() == [0.125, 0.0, 0.25, 0.125, 0.5]
+    assert found["top"] == [
+        {"first": 1, "last": 2, "text": "was a", "offset": [3, 8], "share": 0.25, "weight": -1.5},
+        {"first": 3, "last": 4, "text": "good film", "offset": [10, 19], "share": 0.5, "weight": 1.25},
+        {"first": 0, "last": 0, "text": "it", "offset": [0, 2], "share": 0.125, "weight": 0.125},
+        {"first": 2, "last": 3, "text": "a  good", "offset": [7, 14], "share": 0.125, "weight": -0.0625},
+    ]
+    assert "share" not in explain.ngrams(read, whole=False)
+
+
+def test_ngrams_of_several_widths_are_told_apart_and_bounded(phrase_registry: Registry) -> None:
+    model = phrase_registry.find("phrases")
+    windows = tuple(WindowSpec(words=words, features=2) for words in (1, 2, 3, 4))
+    wider = replace(model, manifest=model.manifest.model_copy(update={"windows": windows}))
+    read = answer(
+        phrase_registry,
+        "phrases",
+        "a good film .",
+        last_word=[3, 3, 3, 0, 3, 1, 3, 2],
+        feature_weight=[8, 0, 7, 6, 5, 4, 3, 2],
+    )
+    found = explain.ngrams(replace(read, model=wider), whole=False)
+    assert [(one["first"], one["last"]) for one in found["top"]] == [(3, 3), (2, 3), (0, 0), (1, 3), (0, 1)]
+
+
+def test_describe_tells_the_ngrams_of_a_model_of_windows(phrase_registry: Registry) -> None:
+    model = phrase_registry.find("phrases")
+    text = tokenize(model.tokenizer, "the good film was not dull !", 100, "error")
+    written = read_alone(model, text.text)
+    results = {name: written[name] for name in ("last_word", "feature_weight")}
+    read = Answer(model, text, Reading(written, 0.0, 0.0, results), 0.0)
+    steps = describe(read, ClassifyRequest(input=text.text))
+    short = describe(read, ClassifyRequest(input=text.text, explain="summary"))
+    assert sum(steps["ngrams"]["share"]) == pytest.approx(1)
+    assert len(steps["ngrams"]["share"]) == 7
+    assert short["ngrams"] == {"top": steps["ngrams"]["top"]}
+    assert "ngrams" not in describe(read, ClassifyRequest(input=text.text, explain="none"))

@@ -1,7 +1,8 @@
 """Tiny bundles, built here with fixed random weights: real graphs, real tokenizers, no training.
 
 ``write_reviews`` writes a one-pass LSTM with polarity and memory groups, ``write_topics`` a model of two
-passes: a backward LSTM that writes a feature per word, and a forward LSTM that skips words by it.
+passes: a backward LSTM that writes a feature per word, and a forward LSTM that skips words by it;
+``write_phrases`` writes a model that pools features of every two neighbouring words.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ from app.bundle import (
     TensorSpec,
     TraceSpec,
     Training,
+    WindowSpec,
     file_sha256,
 )
 
@@ -37,6 +39,7 @@ WORDS = "a the is it was not film movie good bad great dull market team score wi
 _HIDDEN = 8
 _EMBEDDING = 6
 _AHEAD = 3
+_WINDOW = WindowSpec(words=2, features=_HIDDEN)
 _OPSET = 20
 
 Array = NDArray[np.generic]
@@ -109,6 +112,7 @@ class _Graph:
         inputs += [info(spec.name, spec, "rows") for spec in reading.states]
         outputs = [info(f"{spec.name}_next", spec, "rows") for spec in reading.states]
         outputs += [info(spec.name, spec, "rows", "length") for spec in reading.steps]
+        outputs += [info(spec.name, spec, "rows") for spec in reading.results]
         graph = helper.make_graph(self.nodes, reading.name, inputs, outputs, self.weights)
         model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", _OPSET)], ir_version=10)
         onnx.checker.check_model(model, full_check=True)
@@ -178,6 +182,84 @@ def write_topics(root: Path, name: str = "topics", version: str = "1", seed: int
     )
 
 
+def write_phrases(root: Path, name: str = "phrases", version: str = "1", seed: int = 4) -> Path:
+    """Write the bundle of two-word windows and return its folder."""
+    folder = _folder(root, name, version)
+    pooled = (
+        TensorSpec(name="largest", shape=(_HIDDEN,)),
+        TensorSpec(name="at", dtype="int64", shape=(_HIDDEN,)),
+    )
+    reading = PassSpec(
+        name="read",
+        graph="read.onnx",
+        states=(
+            TensorSpec(name="previous", dtype="int64", shape=(1,)),
+            TensorSpec(name="before", dtype="int64"),
+            *pooled,
+        ),
+        steps=_answer(2),
+        results=(
+            TensorSpec(name="last_word", dtype="int64", shape=(_HIDDEN,)),
+            TensorSpec(name="feature_weight", shape=(_HIDDEN,)),
+        ),
+    )
+    _pooling_graph(seed).save(folder / reading.graph, reading)
+    return _finish(
+        folder,
+        (reading,),
+        architecture="text_cnn",
+        labels=("question", "statement"),
+        trace=TraceSpec(causal=True, meaning="The answer for the words so far."),
+        windows=(_WINDOW,),
+    )
+
+
+def _pooling_graph(seed: int) -> _Graph:
+    """Features are above zero, so that the state's zeros are below every one of them."""
+    graph = _Graph(seed)
+    for number in (-1, 0, 1, 2):
+        graph.constant(f"at_{number}", np.array([number], np.int64))
+    graph.constant("zero", np.array(0, np.int64))
+    graph.constant("one", np.array(1, np.int64))
+    graph.constant("nothing", np.array(0, np.float32))
+    graph.weight("embedding", len(WORDS.split()) + 2, _EMBEDDING)
+    graph.add("Concat", ["previous", "token_ids"], ["ids"], axis=1)
+    graph.add("Slice", ["ids", "at_-1", "far", "at_1"], ["previous_next"])
+    graph.constant("far", np.array([1 << 40], np.int64))
+    graph.add("Gather", ["embedding", "ids"], ["embedded"])
+    graph.add("Slice", ["embedded", "at_0", "at_-1", "at_1"], ["first"])
+    graph.add("Slice", ["embedded", "at_1", "far", "at_1"], ["second"])
+    graph.add("Concat", ["first", "second"], ["windows"], axis=2)
+    graph.add("Sigmoid", [graph.dense("windows", 2 * _EMBEDDING, _HIDDEN, "sums")], ["features"])
+    graph.add("Shape", ["token_ids"], ["length"], start=1, end=2)
+    graph.add("Squeeze", ["length"], ["length_scalar"])
+    graph.add("Range", ["zero", "length_scalar", "one"], ["words"])
+    graph.add("Unsqueeze", ["lengths", "at_1"], ["limits"])
+    graph.add("Less", ["words", "limits"], ["real"])
+    graph.add("Unsqueeze", ["real", "at_2"], ["real_features"])
+    graph.add("Where", ["real_features", "features", "nothing"], ["found"])  # (rows, length, features)
+    graph.add("Unsqueeze", ["words", "at_1"], ["until"])
+    graph.add("LessOrEqual", ["words", "until"], ["earlier"])
+    graph.add("Unsqueeze", ["earlier", "at_2"], ["earlier_features"])
+    graph.add("Unsqueeze", ["found", "at_1"], ["found_wide"])
+    graph.add("Where", ["earlier_features", "found_wide", "nothing"], ["so_far"])  # (rows, length, length, …)
+    graph.add("ReduceMax", ["so_far", "at_2"], ["here"], keepdims=0)
+    graph.add("Unsqueeze", ["largest", "at_1"], ["largest_wide"])
+    graph.add("Max", ["here", "largest_wide"], ["running"])
+    graph.classify("running", 2)
+    graph.add("ReduceMax", ["found", "at_1"], ["best"], keepdims=0)
+    graph.add("Max", ["best", "largest"], ["largest_next"])
+    graph.add("ArgMax", ["found"], ["place"], axis=1, keepdims=0)
+    graph.add("Unsqueeze", ["before", "at_1"], ["words_before"])
+    graph.add("Add", ["place", "words_before"], ["place_in_text"])
+    graph.add("Greater", ["best", "largest"], ["better"])
+    graph.add("Where", ["better", "place_in_text", "at"], ["last_word"])
+    graph.add("Identity", ["last_word"], ["at_next"])
+    graph.add("Add", ["before", "lengths"], ["before_next"])
+    graph.add("Identity", ["largest_next"], ["feature_weight"])
+    return graph
+
+
 def _skipping_graph(seed: int) -> _Graph:
     graph = _Graph(seed)
     embedded = graph.embed()
@@ -242,7 +324,7 @@ def read_whole(folder: Path, passes: tuple[PassSpec, ...], token_ids: NDArray[np
         }
         feed |= {name: np.stack([written[name]] * 2) for name in reading.reads}
         feed |= {spec.name: np.zeros((2, *spec.shape), spec.dtype) for spec in reading.states}
-        names = [step.name for step in reading.steps]
+        names = [spec.name for spec in (*reading.steps, *reading.results)]
         written |= {name: array[0] for name, array in zip(names, session.run(names, feed), strict=True)}
     return written
 
@@ -256,7 +338,7 @@ def rewrite_manifest(folder: Path, **changes: object) -> None:
 
 
 def write_all(root: Path) -> Path:
-    """Write both bundles below ``root`` and return it."""
+    """Write the first two bundles below ``root`` and return it."""
     write_reviews(root)
     write_topics(root)
     return root

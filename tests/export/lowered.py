@@ -15,8 +15,11 @@ from export.reading import Arrays, GraphReader
 from models.architectures.base import Architecture
 from models.architectures.leap import LeapLSTMConfig
 from models.architectures.lstm import LSTMConfig
+from models.architectures.mode import DLSTMConfig, MODELSTMConfig, ODELSTMConfig
 from models.architectures.mtlstm import MTLSTMConfig
 from models.architectures.registry import AnyModelConfig
+from models.architectures.text_cnn import TextCNNConfig
+from models.architectures.windows import WindowModel
 from models.text.storage import Storage, store_vectors
 from tests.models.networks import VOCABULARY, random_network
 
@@ -30,6 +33,12 @@ NETWORKS: dict[str, AnyModelConfig] = {
     "one_group_full": MTLSTMConfig(hidden=5, groups=1, cell_to_gate="full"),
     "leap": LeapLSTMConfig(hidden=12, reverse_hidden=4, decision_hidden=6, filters=3),
     "leap_one_width": LeapLSTMConfig(hidden=5, reverse_hidden=1, decision_hidden=3, filter_widths=(1,)),
+    "mode": MODELSTMConfig(scales=(3, 5, 11), state_size=4, mlp=7),
+    "mode_one_word": MODELSTMConfig(scales=(1,), states=3, state_size=2, mlp=4),
+    "ode": ODELSTMConfig(scales=(4,), states=3, state_size=3, mlp=6),
+    "dlstm": DLSTMConfig(scales=(6,), state_size=9, mlp=6),
+    "text_cnn": TextCNNConfig(filters=4, mlp=6),
+    "text_cnn_one_word": TextCNNConfig(filter_widths=(1, 2), filters=3, mlp=4),
 }
 # the sizes of the models that ship: sums are long enough for another order of summation to show
 REALISTIC: dict[str, AnyModelConfig] = {
@@ -37,6 +46,8 @@ REALISTIC: dict[str, AnyModelConfig] = {
     "f2s_250": MTLSTMConfig(hidden=250, groups=5),
     "s2f_full_100": MTLSTMConfig(hidden=100, groups=3, strategy="slow_to_fast", cell_to_gate="full"),
     "leap_300": LeapLSTMConfig(hidden=300),
+    "mode_300": MODELSTMConfig(),
+    "text_cnn_300": TextCNNConfig(),
 }
 
 
@@ -82,9 +93,13 @@ def documents(*lengths: int, seed: int = 0) -> list[NDArray[np.int32]]:
 def traced(model: Architecture, document: NDArray[np.int32]) -> Arrays:
     """What the network itself says, in the graphs' words."""
     ids = torch.from_numpy(document.astype(np.int64))[None]
-    trace = model.trace(ids, torch.tensor([len(document)]))
+    lengths = torch.tensor([len(document)])
+    trace = model.trace(ids, lengths)
     logits = trace.logits[0]
     found: Arrays = {"logits": logits.numpy(), "probabilities": torch.softmax(logits, -1).numpy()}
     if trace.skipped is not None and trace.keep_probability is not None:
         found |= {"skipped": trace.skipped[0].numpy(), "keep_probability": trace.keep_probability[0].numpy()}
+    if isinstance(model, WindowModel):
+        winners = model.winners(ids, lengths)
+        found |= {"last_word": winners.last_word[0].numpy(), "feature_weight": winners.weight[0].numpy()}
     return found

@@ -60,7 +60,8 @@ def test_bundle_is_what_the_service_expects(
     assert manifest.polarity == (-1.0, 1.0)
     assert manifest.skips == (architecture == "leap_lstm")
     assert manifest.trace.causal == (architecture != "leap_lstm")
-    assert manifest.sizes["hidden"] == 12
+    assert (manifest.windows is None) == (architecture in ("lstm", "mtlstm", "leap_lstm"))
+    assert manifest.sizes["mlp" if manifest.windows else "hidden"] == 12
     record = runs[architecture].record()
     assert (manifest.sizes["vocabulary"], manifest.sizes["embedding"]) == record.embedding_shape
     ((_, report),) = runs[architecture].evaluations()

@@ -87,6 +87,7 @@ def test_batch_mates_and_segments_change_no_bit(name: str) -> None:
 GOLDEN = [
     *(case for case in golden("lstm_graves") if case.config["v"] == "none"),
     *golden("mtlstm_f2s"),
+    *golden("mode_lstm"),
     *(
         case
         for case in golden("leap_lstm")
@@ -108,6 +109,9 @@ def test_graph_reproduces_the_golden_case(case: Case) -> None:
         if "mode" in case.config:
             expected |= {"skipped": case.expected(sequence, "skip") == 1}
             expected |= {"keep_probability": case.expected(sequence, "pi")[:, 0]}
+        if "scales" in case.config:
+            last_word = torch.tensor(case.sequences[sequence]["final"]["argmax_t"]).flatten() - 1
+            assert found["last_word"].tolist() == last_word.tolist()
         assert_close(found, {name: values.numpy() for name, values in expected.items()})
 
 
@@ -156,6 +160,8 @@ def test_signature_is_the_declared_one(name: str) -> None:
         assert shapes["lengths"] == ["rows"]
         for step in reading.steps:
             assert shapes[step.name] == ["rows", "length", *step.shape]
+        for result in reading.results:
+            assert shapes[result.name] == ["rows", *result.shape]
         for state in reading.states:
             assert shapes[state.name] == shapes[f"{state.name}_next"] == ["rows", *state.shape]
 
@@ -174,6 +180,36 @@ def test_groups_are_told_with_their_periods() -> None:
     assert groups is not None
     assert [(group.size, group.period) for group in groups] == [(3, 1), (3, 2), (3, 4), (2, 8)]
     assert pair("lstm").lowered.groups is None
+
+
+@pytest.mark.parametrize(
+    ("name", "windows"), [("mode", [(3, 8), (5, 8), (11, 8)]), ("text_cnn", [(3, 4), (4, 4), (5, 4)])]
+)
+def test_windows_are_told_with_their_features(name: str, windows: list[tuple[int, int]]) -> None:
+    found = pair(name).lowered.windows
+    assert found is not None
+    assert [(window.words, window.features) for window in found] == windows
+    assert pair("lstm").lowered.windows is None
+
+
+def test_weights_of_features_add_up_to_the_winners_lead() -> None:
+    """Without biases, nothing else adds to the logits."""
+    model = random_network(NETWORKS["mode"], seed=3)
+    with torch.no_grad():
+        for name in ("mlp.bias", "classifier.bias"):
+            model.get_parameter(name).zero_()
+    network = lower_pair(model)
+    for document in documents(1, 9, 300):
+        (found,) = network.reader.read([document], network.longest)
+        logits = found["logits"][-1]
+        assert found["feature_weight"].sum() == pytest.approx(logits.max() - logits.mean(), abs=1e-5)
+
+
+def test_first_of_equal_windows_wins_across_segments() -> None:
+    network = pair("text_cnn")
+    repeated = np.full(200, 7, np.int32)
+    (found,) = network.reader.read([repeated], 8)
+    assert found["last_word"].max() <= 4
 
 
 @pytest.mark.parametrize("slowest", [1, 4, 16, 256])

@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from models.architectures.base import Architecture
 from models.architectures.leap import LeapLSTM, LeapLSTMConfig
 from models.architectures.lstm import LSTM, LSTMConfig
+from models.architectures.mode import MODELSTM, MODELSTMConfig, Orthogonality, SmallStates
 from models.architectures.mtlstm import MTLSTM, MemoryGroup, MemoryGroupWithCellGates, MTLSTMConfig
 from models.plain.gates import Weights, part
 
@@ -28,6 +29,7 @@ class Case:
     weights: Weights
     sequences: list[dict[str, Any]]
     batch: dict[str, float]
+    penalties: list[dict[str, float]]
 
     def words(self, sequence: int) -> Tensor:
         return torch.tensor(self.sequences[sequence]["x"], dtype=torch.float64)
@@ -52,7 +54,14 @@ class Case:
 def golden(model: str) -> list[Case]:
     file = json.loads((FOLDER / f"{model}.json").read_text(encoding="utf-8"))
     return [
-        Case(case["name"], case["config"], _flat(case["weights"]), case["sequences"], case.get("batch", {}))
+        Case(
+            case["name"],
+            case["config"],
+            _flat(case["weights"]),
+            case["sequences"],
+            case.get("batch", {}),
+            case.get("penalty_per_scale", []),
+        )
         for case in file["cases"]
     ]
 
@@ -72,6 +81,8 @@ def load(case: Case) -> Architecture:
     table = case.padded()[0]
     if "filter_widths" in case.config:
         model: Architecture = _leap(case, table)
+    elif "scales" in case.config:
+        model = mode(case, table)
     elif "group_sizes" in case.config:
         model = _mtlstm(case, table)
     else:
@@ -80,6 +91,38 @@ def load(case: Case) -> Architecture:
         model = lstm
     _fill(model.classifier, case.weights["W_y"], case.weights["b_y"])
     return model.eval()
+
+
+def mode(case: Case, table: Tensor, orthogonality: Orthogonality = "matrices") -> MODELSTM:
+    sizes = case.config
+    config = MODELSTMConfig(
+        scales=tuple(sizes["scales"]),
+        states=sizes["K"],
+        state_size=sizes["p"],
+        mlp=sizes["mlp"],
+        orthogonality=orthogonality,
+        penalty=1.0,
+        classifier_decay=0.0,
+        dropout=0.0,
+    )
+    model = MODELSTM(config, table, sizes["classes"]).double()
+    for n, scale in enumerate(model.scales, start=1):
+        assert isinstance(scale, SmallStates)
+        small = part(case.weights, f"scale_{n}")
+        inputs = [small[f"U_{gate}"] for gate in "fiog"]
+        biases = [
+            small.get(f"b_{gate}", torch.zeros_like(u[:, 0])) for gate, u in zip("fiog", inputs, strict=True)
+        ]
+        _fill(scale.project, _by_state(inputs, sizes["K"]), _by_state(biases, sizes["K"]))
+        with torch.no_grad():
+            scale.recurrent.copy_(small["W"])
+    _fill(model.mlp, case.weights["W_m"], case.weights["b_m"])
+    return model
+
+
+def _by_state(gates: list[Tensor], states: int) -> Tensor:
+    """Gates over all units `(K p, …)` -> all gates of the first state, then of the second, …"""
+    return torch.stack([gate.view(states, -1, *gate.shape[1:]) for gate in gates], dim=1).flatten(0, 2)
 
 
 def _mtlstm(case: Case, table: Tensor) -> MTLSTM:

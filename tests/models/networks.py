@@ -8,9 +8,11 @@ from torch import Tensor
 from models.architectures.base import Architecture
 from models.architectures.leap import LeapLSTM
 from models.architectures.lstm import LSTM
+from models.architectures.mode import MODELSTM
 from models.architectures.mtlstm import MTLSTM
 from models.architectures.registry import AnyModelConfig, build
-from models.plain import convert, leap, lstm, mtlstm
+from models.architectures.text_cnn import TextCNN
+from models.plain import convert, leap, lstm, mtlstm, windows
 
 VOCABULARY = 50
 
@@ -38,11 +40,17 @@ def random_batch(lengths: list[int], seed: int = 0) -> tuple[Tensor, Tensor]:
     return ids.masked_fill(torch.arange(ids.shape[1]) >= length.unsqueeze(1), 0), length
 
 
-def plain_reading(model: Architecture, words: Tensor) -> lstm.Reading | leap.LeapReading:
+def plain_reading(
+    model: Architecture, words: Tensor
+) -> lstm.Reading | leap.LeapReading | windows.WindowReading:
     """The same network's plain cell on embedded words `(time, embedding)`."""
     if isinstance(model, LSTM):
         return lstm.read(convert.lstm_weights(model), words)
     if isinstance(model, MTLSTM):
         return mtlstm.read(convert.mtlstm_weights(model), words, model.sizes, model.strategy)
+    if isinstance(model, MODELSTM):
+        return windows.read_mode(convert.mode_weights(model), words, model.config.scales)
+    if isinstance(model, TextCNN):
+        return windows.read_text_cnn(convert.text_cnn_weights(model), words, model.config.filter_widths)
     assert isinstance(model, LeapLSTM)
     return leap.read(convert.leap_weights(model), words, model.config.filter_widths)

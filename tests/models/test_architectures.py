@@ -6,13 +6,18 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from pydantic import ValidationError
 from torch import Tensor, nn
 
 from models.architectures.leap import LeapLSTM, LeapLSTMConfig
 from models.architectures.lstm import LSTM, LSTMConfig
+from models.architectures.mode import DLSTMConfig, MODELSTMConfig, ODELSTMConfig
 from models.architectures.mtlstm import MTLSTM, MTLSTMConfig, group_sizes, largest_group_count
 from models.architectures.registry import AnyModelConfig, build, resolve
+from models.architectures.text_cnn import TextCNNConfig
+from models.architectures.windows import WindowModel
 from models.errors import ConfigError
+from models.plain.windows import WindowReading
 from tests.models.networks import plain_reading, random_batch, random_network
 
 LENGTHS = st.lists(st.integers(1, 20), min_size=1, max_size=4)
@@ -43,7 +48,18 @@ LEAP_CONFIGS = st.builds(
     filter_widths=st.sampled_from([(1,), (2, 3), (3, 4, 5)]),
     filters=st.integers(1, 3),
 )
-CAUSAL_CONFIGS = st.one_of(st.builds(LSTMConfig, hidden=st.integers(1, 8)), mtlstm_configs())
+WINDOWS = st.lists(st.integers(1, 7), min_size=1, max_size=3).map(tuple)
+WINDOW_CONFIGS = st.one_of(
+    st.builds(
+        MODELSTMConfig,
+        scales=WINDOWS,
+        states=st.integers(1, 3),
+        state_size=st.integers(1, 3),
+        mlp=st.integers(1, 5),
+    ),
+    st.builds(TextCNNConfig, filter_widths=WINDOWS, filters=st.integers(1, 3), mlp=st.integers(1, 5)),
+)
+CAUSAL_CONFIGS = st.one_of(st.builds(LSTMConfig, hidden=st.integers(1, 8)), mtlstm_configs(), WINDOW_CONFIGS)
 CONFIGS = st.one_of(CAUSAL_CONFIGS, LEAP_CONFIGS)
 
 
@@ -61,6 +77,37 @@ def test_fast_equals_plain(config: AnyModelConfig, lengths: list[int], seed: int
         if isinstance(model, LeapLSTM):
             assert trace.skipped is not None
             assert torch.equal(trace.skipped[row, :words].double(), reading.skip)  # type: ignore[union-attr]
+
+
+@settings(max_examples=30, deadline=None)
+@given(WINDOW_CONFIGS, LENGTHS, SEEDS)
+@torch.inference_mode()
+def test_winners_are_the_windows_whose_features_were_pooled(
+    config: AnyModelConfig, lengths: list[int], seed: int
+) -> None:
+    model = random_network(config, seed=seed).double()
+    assert isinstance(model, WindowModel)
+    ids, length = random_batch(lengths, seed)
+    winners = model.winners(ids, length)
+    for row, words in enumerate(lengths):
+        reading = plain_reading(model, model.embedding(ids[row, :words]))
+        assert isinstance(reading, WindowReading)
+        found = reading.features.gather(0, winners.last_word[row : row + 1])[0]
+        assert_equal(found, reading.pooled[-1])
+
+
+def test_weights_of_the_winners_are_gradient_times_feature() -> None:
+    model = random_network(MODELSTMConfig(scales=(2, 3), state_size=3, mlp=6), seed=5).double()
+    assert isinstance(model, WindowModel)
+    ids, lengths = random_batch([9, 4], seed=5)
+    reading = [plain_reading(model, model.embedding(ids[row, :words])) for row, words in enumerate((9, 4))]
+    for row, read in enumerate(reading):
+        assert isinstance(read, WindowReading)
+        pooled = read.pooled[-1].detach().requires_grad_()
+        logits = model.classifier(torch.relu(model.mlp(pooled)))
+        (logits.max() - logits.mean()).backward()
+        assert pooled.grad is not None
+        assert_equal(model.winners(ids, lengths).weight[row].detach(), pooled.grad * pooled.detach())
 
 
 @settings(max_examples=30, deadline=None)
@@ -170,3 +217,27 @@ def test_parameters_of_leap_lstm(classes: int) -> None:
     model = build(LeapLSTMConfig(), torch.zeros(5, 300), classes)
     counted = sum(p.numel() for name, p in model.named_parameters() if name != "embedding.weight")
     assert counted - 80 == 979_322 + 300 * classes + classes
+
+
+@pytest.mark.parametrize(
+    ("config", "parameters"),
+    [
+        (MODELSTMConfig(), 526_652),
+        (ODELSTMConfig(), 526_652),
+        (DLSTMConfig(), 826_652),
+        (TextCNNConfig(), 465_752),
+    ],
+    ids=lambda value: getattr(value, "architecture", None),
+)
+def test_parameters_of_window_models(config: AnyModelConfig, parameters: int) -> None:
+    """At the MODE-LSTM paper's sizes: words of 300 dimensions beside 50 of their characters."""
+    for classes in (2, 5):
+        model = build(config, torch.zeros(5, 350), classes)
+        counted = sum(p.numel() for name, p in model.named_parameters() if name != "embedding.weight")
+        assert counted == parameters + 151 * (classes - 2)
+
+
+@pytest.mark.parametrize("scales", [(), (0,), (65,)])
+def test_windows_must_have_a_word_and_fit_into_a_graph(scales: tuple[int, ...]) -> None:
+    with pytest.raises(ValidationError, match="scales"):
+        MODELSTMConfig(scales=scales)

@@ -10,14 +10,18 @@ from torch import Tensor
 from torch.nn import functional
 
 from models.architectures.leap import LeapLSTM
+from models.architectures.mode import Orthogonality, orthogonality_penalty
+from models.architectures.windows import WindowModel
 from models.plain import leap, lstm, mtlstm
-from tests.models.cases import Case, golden, load
+from models.plain.windows import read_mode
+from tests.models.cases import Case, golden, load, mode
 
 TOLERANCE = 1e-12
 
 LSTM_CASES = golden("lstm_graves")
 MTLSTM_CASES = golden("mtlstm_f2s")
 LEAP_CASES = golden("leap_lstm")
+MODE_CASES = golden("mode_lstm")
 DECIDED = [case for case in LEAP_CASES if case.config["mode"] == "argmax"]
 (SOFT,) = [case for case in LEAP_CASES if case.config["mode"] == "soft"]
 
@@ -66,10 +70,51 @@ def test_plain_leap_lstm_blends_in_training() -> None:
         assert_close(reading.skip, SOFT.expected(sequence, "y")[:, 1])
 
 
+@pytest.mark.parametrize("case", MODE_CASES, ids=lambda case: case.name)
+def test_plain_mode_lstm(case: Case) -> None:
+    for sequence, content in enumerate(case.sequences):
+        reading = read_mode(case.weights, case.words(sequence), case.config["scales"])
+        assert_close(reading.features, case.expected(sequence, "features").flatten(1))
+        assert_close(reading.pooled, case.expected(sequence, "prefix_max"))
+        assert_close(reading.logits, case.expected(sequence, "logits"))
+        assert torch.equal(reading.last_words + 1, torch.tensor(content["final"]["argmax_t"]).flatten())
+
+
+@pytest.mark.parametrize("case", MODE_CASES, ids=lambda case: case.name)
+@torch.inference_mode()
+def test_windows_that_win(case: Case) -> None:
+    model = load(case)
+    assert isinstance(model, WindowModel)
+    _, ids, lengths = case.padded()
+    for content, last_word in zip(case.sequences, model.winners(ids, lengths).last_word, strict=True):
+        assert torch.equal(last_word + 1, torch.tensor(content["final"]["argmax_t"]).flatten())
+
+
+@pytest.mark.parametrize("case", MODE_CASES, ids=lambda case: case.name)
+@pytest.mark.parametrize(
+    ("kind", "name"),
+    [
+        ("matrices", "gram_of_flattened_W"),
+        ("candidate_only", "gram_of_flattened_candidate_block"),
+        ("equation_7", "literal_eq7_4p_by_4p"),
+    ],
+)
+@torch.inference_mode()
+def test_orthogonality_penalty(case: Case, kind: Orthogonality, name: str) -> None:
+    for n, expected in enumerate(case.penalties, start=1):
+        found = orthogonality_penalty(case.weights[f"scale_{n}.W"], kind)
+        assert float(found) == pytest.approx(expected[name], rel=TOLERANCE)
+    table, ids, lengths = case.padded()
+    penalty = mode(case, table, kind)(ids, lengths).penalty
+    total = sum(expected[name] for expected in case.penalties)
+    assert float(penalty) == pytest.approx(total, rel=TOLERANCE)
+
+
 FAST = [
     *(case for case in LSTM_CASES if case.config["v"] == "none"),
     *MTLSTM_CASES,
     *(case for case in DECIDED if case.config["layout"] == "paper"),
+    *MODE_CASES,
 ]
 
 

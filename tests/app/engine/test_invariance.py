@@ -12,16 +12,30 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from app.engine.golden import read_alone
-from app.engine.registry import Registry
+from app.engine.model import Model
+from app.engine.registry import Registry, load_registry
 from app.scheduler.admission import Admission, Limits
 from app.scheduler.document import Array, Document, cut
 from app.scheduler.scheduler import Scheduler
+from app.settings import read_settings
 from app.text import tokenize
 from tests.app.scheduler.fakes import Book
-from tests.app.tiny import WORDS, read_whole
+from tests.app.tiny import WORDS, read_whole, write_all, write_phrases
 
-MODELS = ("reviews", "topics")
+MODELS = ("reviews", "topics", "phrases")
 TEXTS = st.lists(st.sampled_from([*WORDS.split(), "unheard"]), min_size=1, max_size=70).map(" ".join)
+
+
+@pytest.fixture(scope="module")
+def bundles(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    root = write_all(tmp_path_factory.mktemp("bundles"))
+    write_phrases(root)
+    return root
+
+
+@pytest.fixture(scope="module")
+def registry(bundles: Path) -> Registry:
+    return load_registry(read_settings(bundles=bundles))
 
 
 class Quiet(Book):
@@ -41,7 +55,12 @@ def read_batched(registry: Registry, name: str, texts: list[str]) -> list[dict[s
     scheduler.submit(documents)
     while (batch := scheduler.try_take()) is not None:
         scheduler.process(batch)
-    return [document.steps for document in documents]
+    return [document.steps | document.results for document in documents]
+
+
+def written_names(model: Model) -> tuple[str, ...]:
+    last = model.manifest.passes[-1]
+    return tuple(spec.name for spec in (*last.steps, *last.results))
 
 
 def assert_same_bits(one: dict[str, Array], other: dict[str, Array], names: tuple[str, ...]) -> None:
@@ -54,7 +73,7 @@ def assert_same_bits(one: dict[str, Array], other: dict[str, Array], names: tupl
 @given(texts=st.lists(TEXTS, min_size=1, max_size=70))
 def test_alone_equals_any_batch(registry: Registry, name: str, texts: list[str]) -> None:
     model = registry.find(name)
-    names = tuple(step.name for step in model.manifest.passes[-1].steps)
+    names = written_names(model)
     batched = read_batched(registry, name, texts)
     for text, steps in zip(texts, batched, strict=True):
         assert_same_bits(steps, dict(read_alone(model, text)), names)
@@ -67,5 +86,5 @@ def test_segments_equal_the_whole(registry: Registry, bundles: Path, name: str, 
     model = registry.find(name)
     ids = tokenize(model.tokenizer, text, 10**6, "error").token_ids
     whole = read_whole(bundles / name / "1", model.manifest.passes, ids)
-    names = tuple(step.name for step in model.manifest.passes[-1].steps)
+    names = written_names(model)
     assert_same_bits(dict(read_alone(model, text)), whole, names)

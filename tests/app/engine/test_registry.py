@@ -4,12 +4,13 @@ import re
 from pathlib import Path
 
 import pytest
+from pydantic import ValidationError
 
 from app.bundle import MANIFEST, TOKENIZER, PassSpec, TensorSpec
 from app.engine.registry import Registry, load_registry
 from app.errors import StartError, UnknownModel
 from app.settings import read_settings
-from tests.app.tiny import rewrite_manifest, write_all, write_reviews, write_topics
+from tests.app.tiny import rewrite_manifest, write_all, write_phrases, write_reviews, write_topics
 
 
 def load(root: Path, **overrides: object) -> Registry:
@@ -115,3 +116,11 @@ def test_cuda_asked_and_cpu_got_stops_the_start_unless_allowed(bundles: Path) ->
         load(bundles, device="cuda")
     allowed = load(bundles, device="cuda", allow_cpu_fallback=True)
     assert allowed.find("reviews").provider == "CPUExecutionProvider"
+
+
+def test_windows_without_their_results_are_refused(tmp_path: Path) -> None:
+    folder = write_phrases(tmp_path)
+    with pytest.raises(ValidationError, match=r"the result last_word must be \[\('int64', \(9,\)\)\], found"):
+        rewrite_manifest(folder, windows=[{"words": 2, "features": 9}])
+    with pytest.raises(ValidationError, match=r"the result last_word must be \[\], found"):
+        rewrite_manifest(folder, windows=None)
