@@ -190,7 +190,14 @@ def _write(
 
 def _sizes(record: RunRecord) -> dict[str, int | float | str | bool | list[int]]:
     model = record.config.model.model_dump(
-        exclude={"architecture", "embedding_size", "dropout", "init_range", "tune_embedding"}
+        exclude={
+            "architecture",
+            "embedding_size",
+            "embedding_dropout",
+            "dropout",
+            "init_range",
+            "tune_embedding",
+        }
     )
     sizes = {name: list(value) if isinstance(value, tuple) else value for name, value in model.items()}
     return {"vocabulary": record.embedding_shape[0], "embedding": record.embedding_shape[1], **sizes}

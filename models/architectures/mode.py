@@ -10,7 +10,8 @@ Features at t are all h^k_S, in several scales S side by side, pooled as in `win
 an orthogonality penalty per scale, which wants the W^k to differ. As printed (7) it is Σ_{k,l} ‖W^k W^l' - I‖², whose
 minimum has all W^k equal; the default is ‖M M' - I‖² with a row of M for each flattened W^k.
 
-ODE-LSTM is MODE-LSTM at one scale; the disconnected LSTM (DLSTM) is ODE-LSTM with one state.
+ODE-LSTM is MODE-LSTM at one scale; the disconnected LSTM (DLSTM) is ODE-LSTM with one state. The paper does not say
+over which windows it ran these two.
 """
 
 from __future__ import annotations

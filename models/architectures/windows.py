@@ -28,6 +28,7 @@ WindowWords = Annotated[int, Field(ge=1, le=_LONGEST_WINDOW)]
 class WindowConfig(ModelConfig):
     """Options that models of windows share; the defaults are those of the MODE-LSTM paper."""
 
+    embedding_dropout: float = Field(0.2, ge=0, lt=1)  # on the words; `dropout` is on the ReLU layer
     mlp: int = Field(150, ge=1)  # units of the ReLU layer between the pooled features and the classifier
     classifier_decay: float = Field(1e-3, ge=0)  # L2 on W_y, added to the loss
 
@@ -62,7 +63,13 @@ class WindowModel(Architecture):
         super().__init__(embedding, classes, config.mlp, config)
         self.windows = windows
         self.mlp = nn.Linear(sum(features for _, features in windows), config.mlp)
+        self.embedding_dropout = nn.Dropout(config.embedding_dropout)
         self.classifier_decay = config.classifier_decay
+
+    def embed(self, token_ids: Tensor) -> Tensor:
+        """See `Architecture.embed`."""
+        embedded: Tensor = self.embedding_dropout(self.embedding(token_ids))
+        return embedded
 
     @abstractmethod
     def features(self, x: Tensor) -> Tensor:

@@ -13,7 +13,7 @@ from app.api.schema import ClassifyRequest
 from app.bundle import WindowSpec
 from app.engine.golden import read_alone
 from app.engine.registry import Registry
-from app.scheduler.document import Reading
+from app.scheduler.document import Array, Reading
 from app.text import tokenize
 
 _DTYPES = {"skipped": np.bool_, "last_word": np.int64}
@@ -21,8 +21,12 @@ _DTYPES = {"skipped": np.bool_, "last_word": np.int64}
 
 def answer(registry: Registry, name: str, text: str, **steps: Sequence[object]) -> Answer:
     model = registry.find(name)
-    arrays = {key: np.array(value, _DTYPES.get(key, np.float32)) for key, value in steps.items()}
-    results = {key: arrays.pop(key) for key in ("last_word", "feature_weight") if key in arrays}
+    arrays: dict[str, Array] = {
+        key: np.array(value, _DTYPES.get(key, np.float32)) for key, value in steps.items()
+    }
+    results: dict[str, Array] = {
+        key: arrays.pop(key) for key in ("last_word", "feature_weight") if key in arrays
+    }
     return Answer(
         model, tokenize(model.tokenizer, text, 100, "error"), Reading(arrays, 0.0, 0.0, results), 0.0
     )

@@ -30,10 +30,10 @@ SMALL: dict[str, list[str]] = {
         "model.filters=4",
         "model.target_skip_rate=0.5",
     ],
-    "mode_lstm": ["model.scales=[2,4]", "model.state_size=6", "model.mlp=12"],
-    "ode_lstm": ["model.scales=[4]", "model.states=3", "model.state_size=4", "model.mlp=12"],
-    "dlstm": ["model.scales=[4]", "model.state_size=12", "model.mlp=12"],
-    "text_cnn": ["model.filter_widths=[2,3]", "model.filters=8", "model.mlp=12"],
+    "mode_lstm": ["model.scales=[2,4]", "model.state_size=6", "model.mlp=24"],
+    "ode_lstm": ["model.scales=[4]", "model.states=3", "model.state_size=4", "model.mlp=24"],
+    "dlstm": ["model.scales=[4]", "model.state_size=12", "model.mlp=24"],
+    "text_cnn": ["model.filter_widths=[2,3]", "model.filters=24", "model.mlp=24"],
 }
 
 
