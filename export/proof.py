@@ -1,7 +1,8 @@
 """The proof that an exported model is the trained one: every text the same answer, however it is run.
 
 Checked on random and on real documents: whole and cut into segments of every length bucket, alone and in padded
-batches; against PyTorch within `TOLERANCE`, and for models that skip, the same decision at every word.
+batches; against PyTorch within `TOLERANCE`; for models that skip, the same decision at every word; and for models of
+windows, that the windows told are those that won.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from app.bundle import PassSpec
 from export.lowering.base import Lowered
 from export.reading import Arrays, GraphReader
 from models.architectures.base import Architecture
+from models.architectures.windows import WindowModel
 from models.errors import ReadtraceTrainingError
 
 TOLERANCE = 1e-5  # largest difference of a probability; float32 sums taken in another order give about 1e-6
@@ -63,7 +65,7 @@ def prove(model: Architecture, lowered: Lowered, real: Sequence[TokenIds], seed:
         seed: for the random documents.
 
     Raises:
-        ProofError: a graph of another signature, or an answer or decision that differs.
+        ProofError: a graph of another signature, or an answer, decision or window that differs.
     """
     reader = GraphReader(lowered.passes, lowered.graphs)
     for reading in lowered.passes:
@@ -73,6 +75,9 @@ def prove(model: Architecture, lowered: Lowered, real: Sequence[TokenIds], seed:
     expected = [_trace(model, document) for document in documents]
     alone = [reader.read([document], longest)[0] for document in documents]
     differences = [_difference(e, found, n) for n, (e, found) in enumerate(zip(expected, alone, strict=True))]
+    if isinstance(model, WindowModel):
+        for n, found in enumerate(alone):
+            _check_windows(model, documents[n], n, found["last_word"])
     compared = [*expected[0], *(result.name for result in lowered.passes[-1].results)]
     invariant = True
     for segment in lowered.length_buckets:
@@ -136,6 +141,27 @@ def _difference(expected: Arrays, found: Arrays, document: int) -> tuple[float, 
             f"{probability:.1e}, keep probabilities by {keep:.1e}; the tolerance is {TOLERANCE:.0e}"
         )
     return probability, keep
+
+
+@torch.inference_mode()
+def _check_windows(
+    model: WindowModel, document: TokenIds, number: int, last_word: NDArray[np.generic]
+) -> None:
+    """The windows that a graph tells won in the network too, up to ties that float32 cannot settle.
+
+    Raises:
+        ProofError: they did not.
+    """
+    words = len(document)
+    token_ids = torch.from_numpy(document.astype(np.int64))[None]
+    told = torch.from_numpy(last_word.astype(np.int64))[None]
+    inside = told.clamp(0, words - 1)
+    shortfall = float(model.shortfall(token_ids, torch.tensor([words]), inside).max())
+    if not (torch.equal(told, inside) and shortfall <= TOLERANCE):
+        raise ProofError(
+            f"document {number} of {words} words: a feature of a window that is told is {shortfall:.1e} below the "
+            f"largest; the tolerance is {TOLERANCE:.0e}"
+        )
 
 
 def _largest(expected: NDArray[np.generic], found: NDArray[np.generic]) -> float:

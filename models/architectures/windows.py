@@ -104,6 +104,17 @@ class WindowModel(Architecture):
         gradient = self.centred_classifier()[winner] * (hidden > 0) @ self.mlp.weight  # (batch, features)
         return Winners(last_word, gradient * pooled)
 
+    def shortfall(self, token_ids: Tensor, lengths: Tensor, last_word: Tensor) -> Tensor:
+        """How far the features of given windows are below the largest, `(batch, features)`; 0 for the winners.
+
+        Args:
+            token_ids: as for `forward`.
+            lengths: as for `forward`.
+            last_word: int64 `(batch, features)`, where each feature's window ends, from 0.
+        """
+        features = self._real_features(token_ids, lengths)
+        return features.amax(dim=1) - features.gather(1, last_word.unsqueeze(1)).squeeze(1)
+
     def centred_classifier(self) -> Tensor:
         """W_y less its mean over the classes, `(classes, mlp)`: what sets a class apart from the others."""
         weight: Tensor = self.classifier.weight

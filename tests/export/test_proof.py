@@ -124,3 +124,15 @@ def test_proof_leaves_the_network_as_it_is() -> None:
     before = {name: weight.clone() for name, weight in network.model.state_dict().items()}
     prove(network.model, network.lowered, REAL)
     assert all(torch.equal(weight, before[name]) for name, weight in network.model.state_dict().items())
+
+
+@pytest.mark.parametrize("name", ["mode", "text_cnn"])
+def test_other_windows_than_those_that_won_are_found(name: str) -> None:
+    network = pair(name)
+
+    def tell_the_losers(graph: onnx.GraphProto) -> None:
+        node = next(node for node in graph.node if node.op_type == "ArgMax")  # the second one finds the label
+        node.op_type = "ArgMin"
+
+    with pytest.raises(ProofError, match=r"a window that is told is .* below the largest"):
+        prove(network.model, altered(network.lowered, "read.onnx", tell_the_losers), REAL)
