@@ -65,33 +65,31 @@ def groups(manifest: Manifest, tokens: int) -> dict[str, list[int]]:
 
 
 def ngrams(answer: Answer, whole: bool) -> dict[str, Any]:
-    """Which windows won the pooled features, and with how much weight.
+    """Which n-grams won the pooled features, and with how much weight.
+
+    Windows that begin before the text are n-grams of the words that they hold.
 
     Args:
         answer: of a model of windows.
         whole: also tell, per token, the share of the features that were won by windows ending there.
     """
-    last_word = answer.reading.results["last_word"]
-    windows = answer.model.manifest.windows or ()
-    of_feature = np.repeat(np.arange(len(windows)), [window.features for window in windows])
-    won, place, counts = np.unique(
-        last_word * len(windows) + of_feature, return_inverse=True, return_counts=True
-    )
+    tokens, windows = len(answer.text.token_ids), answer.model.manifest.windows or ()
+    last = answer.reading.results["last_word"]
+    words = np.repeat([window.words for window in windows], [window.features for window in windows])
+    first = np.maximum(0, last - words + 1)
+    won, place, counts = np.unique(first * tokens + last, return_inverse=True, return_counts=True)
     weights = np.bincount(place, answer.reading.results["feature_weight"])
-    order = np.argsort(-np.abs(weights), kind="stable")[:_NGRAMS]
+    strongest = np.argsort(-np.abs(weights), kind="stable")[:_NGRAMS]
     found: dict[str, Any] = {}
     if whole:
-        share = np.bincount(last_word, minlength=len(answer.text.token_ids)) / len(last_word)
-        found["share"] = share.astype(np.float32)
+        found["share"] = (np.bincount(last, minlength=tokens) / len(last)).astype(np.float32)
     found["top"] = [
         {
-            **_ngram(
-                answer, last=int(won[index]) // len(windows), words=windows[won[index] % len(windows)].words
-            ),
-            "share": counts[index] / len(last_word),
+            **_ngram(answer, *divmod(int(won[index]), tokens)),
+            "share": counts[index] / len(last),
             "weight": weights[index],
         }
-        for index in order.tolist()
+        for index in strongest.tolist()
     ]
     return found
 
@@ -123,7 +121,6 @@ def _word(answer: Answer, index: int) -> dict[str, Any]:
     return {"index": index, "token": answer.text.text[start:end], "offset": [start, end]}
 
 
-def _ngram(answer: Answer, last: int, words: int) -> dict[str, Any]:
-    first = max(0, last - words + 1)  # a window may begin before the text
+def _ngram(answer: Answer, first: int, last: int) -> dict[str, Any]:
     start, end = int(answer.text.offsets[first, 0]), int(answer.text.offsets[last, 1])
     return {"first": first, "last": last, "text": answer.text.text[start:end], "offset": [start, end]}

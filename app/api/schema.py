@@ -60,7 +60,7 @@ class Groups(BaseModel):
 
 
 class NGram(BaseModel):
-    """A window that won pooled features."""
+    """Words whose windows won pooled features."""
 
     first: int = Field(description="Index of its first token.")
     last: int = Field(description="Index of its last token.")
@@ -73,7 +73,7 @@ class NGram(BaseModel):
 
 
 class NGrams(BaseModel):
-    """The windows that won the max-pooling; the array only with `explain: steps`."""
+    """The n-grams that won the max-pooling; the array only with `explain: steps`."""
 
     share: list[float] | None = Field(
         None, description="Per token, the share of the pooled features won by windows that end there."
