@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from export.lowering import leap, lstm, mtlstm
+from export.lowering import leap, mtlstm, recurrent
 from export.lowering.base import Lowered
 from models.architectures.base import Architecture
 from models.architectures.leap import LeapLSTM
-from models.architectures.lstm import LSTM
 from models.architectures.mtlstm import MTLSTM
+from models.architectures.recurrent import Recurrent
 from models.text.storage import StoredVectors
 
 
 def lower(model: Architecture, embedding: StoredVectors) -> Lowered:
     """The graphs of a trained network with its stored word vectors."""
     match model:
-        case LSTM():
-            return lstm.lower(model, embedding)
+        case Recurrent():
+            return recurrent.lower(model, embedding)
         case MTLSTM():
             return mtlstm.lower(model, embedding)
         case LeapLSTM():

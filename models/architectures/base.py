@@ -109,3 +109,10 @@ def init_uniform(module: nn.Module, bound: float) -> None:
 def at_end(states: Tensor, lengths: Tensor) -> Tensor:
     """The state at each document's last word: `(batch, time, hidden)` -> `(batch, hidden)`."""
     return states[torch.arange(len(states), device=states.device), lengths - 1]
+
+
+def reverse_words(x: Tensor, lengths: Tensor) -> Tensor:
+    """Each row's real words in reverse order, padding left where it is: `(batch, time, …)`."""
+    words = torch.arange(x.shape[1], device=x.device)
+    index = torch.where(words < lengths.unsqueeze(1), lengths.unsqueeze(1) - 1 - words, words)
+    return x.gather(1, index.unsqueeze(-1).expand_as(x))

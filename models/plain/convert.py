@@ -6,16 +6,21 @@ import torch
 from torch import Tensor, nn
 
 from models.architectures.leap import LeapLSTM
-from models.architectures.lstm import LSTM
 from models.architectures.mtlstm import MTLSTM, MemoryGroup, MemoryGroupWithCellGates
+from models.architectures.peephole import PeepholeLSTM
+from models.architectures.recurrent import Recurrent
 from models.plain.gates import Weights
 
 _PACKED = "ifco"  # the order of the gates in packed matrices; c is the candidate, there called g
 
 
-def lstm_weights(model: LSTM) -> Weights:
-    """For `models.plain.lstm`."""
-    return _cell(model.cell) | _classifier(model.classifier)
+def recurrent_weights(model: Recurrent) -> Weights:
+    """For the plain cell of the same layer, or `models.plain.bidirectional` with it."""
+    cell = _layer(model.cell)
+    if model.backward_cell is None:
+        return cell | _classifier(model.classifier)
+    backward = _layer(model.backward_cell)
+    return _named("forward", cell) | _named("backward", backward) | _classifier(model.classifier)
 
 
 def mtlstm_weights(model: MTLSTM) -> Weights:
@@ -40,8 +45,8 @@ def leap_weights(model: LeapLSTM) -> Weights:
             f"cnn_b_{width}": conv.bias.detach(),
         }
     return {
-        **{f"lstm.{name}": weight for name, weight in cell.items()},
-        **{f"reverse.{name}": weight for name, weight in _cell(model.look_ahead.reverse).items()},
+        **_named("lstm", cell),
+        **_named("reverse", _cell(model.look_ahead.reverse)),
         **filters,
         "h_end": model.look_ahead.h_end.detach(),
         "W_1": torch.cat([layer.weight.detach() for layer in parts], dim=1),
@@ -77,6 +82,20 @@ def _widen(block: Tensor, columns: Tensor, width: int) -> Tensor:
     wide = block.new_zeros(len(block), width)
     wide[:, columns] = block.detach()
     return wide
+
+
+def _layer(cell: nn.Module) -> dict[str, Tensor]:
+    if isinstance(cell, nn.LSTM):
+        return _cell(cell)
+    assert isinstance(cell, PeepholeLSTM)
+    v_i, v_f, v_o = cell.cell_to_gate.detach()
+    weights = _split("W", cell.inputs.weight) | _split("U", cell.recurrent.weight)
+    return weights | {"V_i": v_i, "V_f": v_f, "V_o": v_o} | _split("b", cell.inputs.bias)
+
+
+def _named(name: str, weights: dict[str, Tensor]) -> dict[str, Tensor]:
+    """The weights of one part of a model."""
+    return {f"{name}.{key}": weight for key, weight in weights.items()}
 
 
 def _cell(cell: nn.LSTM) -> dict[str, Tensor]:

@@ -22,6 +22,13 @@ from tests.models.networks import VOCABULARY, random_network
 
 NETWORKS: dict[str, AnyModelConfig] = {
     "lstm": LSTMConfig(hidden=12),
+    "lstm_diagonal": LSTMConfig(hidden=7, cell_to_gate="diagonal"),
+    "lstm_diagonal_previous": LSTMConfig(hidden=7, cell_to_gate="diagonal", output_gate_cell="previous"),
+    "lstm_full": LSTMConfig(hidden=7, cell_to_gate="full"),
+    "lstm_full_previous": LSTMConfig(hidden=7, cell_to_gate="full", output_gate_cell="previous"),
+    "blstm": LSTMConfig(hidden=9, bidirectional=True),
+    "blstm_diagonal": LSTMConfig(hidden=6, cell_to_gate="diagonal", bidirectional=True),
+    "blstm_full": LSTMConfig(hidden=6, cell_to_gate="full", bidirectional=True),
     "f2s": MTLSTMConfig(hidden=10, groups=3),
     "f2s_full": MTLSTMConfig(hidden=10, groups=3, cell_to_gate="full"),
     "s2f": MTLSTMConfig(hidden=11, groups=4, strategy="slow_to_fast"),
@@ -34,6 +41,8 @@ NETWORKS: dict[str, AnyModelConfig] = {
 # the sizes of the models that ship: sums are long enough for another order of summation to show
 REALISTIC: dict[str, AnyModelConfig] = {
     "lstm_300": LSTMConfig(hidden=300),
+    "lstm_full_100": LSTMConfig(hidden=100, cell_to_gate="full"),
+    "blstm_120": LSTMConfig(hidden=120, bidirectional=True),
     "f2s_250": MTLSTMConfig(hidden=250, groups=5),
     "s2f_full_100": MTLSTMConfig(hidden=100, groups=3, strategy="slow_to_fast", cell_to_gate="full"),
     "leap_300": LeapLSTMConfig(hidden=300),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import torch
 from torch import Tensor
 
@@ -9,8 +11,11 @@ from models.architectures.base import Architecture
 from models.architectures.leap import LeapLSTM
 from models.architectures.lstm import LSTM
 from models.architectures.mtlstm import MTLSTM
+from models.architectures.peephole import PeepholeLSTM
+from models.architectures.recurrent import Recurrent
 from models.architectures.registry import AnyModelConfig, build
-from models.plain import convert, leap, lstm, mtlstm
+from models.plain import bidirectional, convert, leap, lstm, mtlstm
+from models.plain.gates import Weights, classify
 
 VOCABULARY = 50
 
@@ -38,11 +43,29 @@ def random_batch(lengths: list[int], seed: int = 0) -> tuple[Tensor, Tensor]:
     return ids.masked_fill(torch.arange(ids.shape[1]) >= length.unsqueeze(1), 0), length
 
 
-def plain_reading(model: Architecture, words: Tensor) -> lstm.Reading | leap.LeapReading:
-    """The same network's plain cell on embedded words `(time, embedding)`."""
-    if isinstance(model, LSTM):
-        return lstm.read(convert.lstm_weights(model), words)
+def plain_logits(model: Architecture, words: Tensor) -> Tensor:
+    """Class logits `(time, classes)` of the same network's plain cell, on embedded words `(time, embedding)`."""
+    if isinstance(model, Recurrent):
+        return _recurrent_logits(model, words)
     if isinstance(model, MTLSTM):
-        return mtlstm.read(convert.mtlstm_weights(model), words, model.sizes, model.strategy)
+        return mtlstm.read(convert.mtlstm_weights(model), words, model.sizes, model.strategy).logits
     assert isinstance(model, LeapLSTM)
+    return leap_reading(model, words).logits
+
+
+def leap_reading(model: LeapLSTM, words: Tensor) -> leap.LeapReading:
     return leap.read(convert.leap_weights(model), words, model.config.filter_widths)
+
+
+def _recurrent_logits(model: Recurrent, words: Tensor) -> Tensor:
+    weights, states = convert.recurrent_weights(model), _plain_states(model)
+    if model.backward_cell is not None:
+        return bidirectional.read(weights, words, states).logits
+    return classify(weights, states(weights, words))
+
+
+def _plain_states(model: Recurrent) -> Callable[[Weights, Tensor], Tensor]:
+    """Reads words with one direction's weights and gives what the classifier reads."""
+    assert isinstance(model, LSTM)
+    cell = model.cell.output_gate_cell if isinstance(model.cell, PeepholeLSTM) else "new"
+    return lambda weights, words: lstm.states(weights, words, cell)[0]

@@ -13,7 +13,7 @@ from models.architectures.lstm import LSTM, LSTMConfig
 from models.architectures.mtlstm import MTLSTM, MTLSTMConfig, group_sizes, largest_group_count
 from models.architectures.registry import AnyModelConfig, build, resolve
 from models.errors import ConfigError
-from tests.models.networks import plain_reading, random_batch, random_network
+from tests.models.networks import leap_reading, plain_logits, random_batch, random_network
 
 LENGTHS = st.lists(st.integers(1, 20), min_size=1, max_size=4)
 SEEDS = st.integers(0, 1000)
@@ -43,8 +43,23 @@ LEAP_CONFIGS = st.builds(
     filter_widths=st.sampled_from([(1,), (2, 3), (3, 4, 5)]),
     filters=st.integers(1, 3),
 )
-CAUSAL_CONFIGS = st.one_of(st.builds(LSTMConfig, hidden=st.integers(1, 8)), mtlstm_configs())
-CONFIGS = st.one_of(CAUSAL_CONFIGS, LEAP_CONFIGS)
+
+
+@st.composite
+def lstm_configs(draw: st.DrawFn, bidirectional: bool) -> LSTMConfig:
+    cell_to_gate = draw(st.sampled_from(["none", "diagonal", "full"]))
+    cells = ["new"] if cell_to_gate == "none" else ["new", "previous"]
+    return LSTMConfig(
+        hidden=draw(st.integers(1, 8)),
+        cell_to_gate=cell_to_gate,
+        output_gate_cell=draw(st.sampled_from(cells)),
+        bidirectional=bidirectional,
+    )
+
+
+CAUSAL_CONFIGS = st.one_of(lstm_configs(bidirectional=False), mtlstm_configs())
+BIDIRECTIONAL_CONFIGS = lstm_configs(bidirectional=True)
+CONFIGS = st.one_of(CAUSAL_CONFIGS, BIDIRECTIONAL_CONFIGS, LEAP_CONFIGS)
 
 
 @settings(max_examples=60, deadline=None)
@@ -55,12 +70,13 @@ def test_fast_equals_plain(config: AnyModelConfig, lengths: list[int], seed: int
     ids, length = random_batch(lengths, seed)
     trace, answer = model.trace(ids, length), model(ids, length)
     for row, words in enumerate(lengths):
-        reading = plain_reading(model, model.embedding(ids[row, :words]))
-        assert_equal(trace.logits[row, :words], reading.logits)
-        assert_equal(answer.logits[row], reading.logits[-1])
+        x = model.embedding(ids[row, :words])
+        expected = plain_logits(model, x)
+        assert_equal(trace.logits[row, :words], expected)
+        assert_equal(answer.logits[row], expected[-1])
         if isinstance(model, LeapLSTM):
             assert trace.skipped is not None
-            assert torch.equal(trace.skipped[row, :words].double(), reading.skip)  # type: ignore[union-attr]
+            assert torch.equal(trace.skipped[row, :words].double(), leap_reading(model, x).skip)
 
 
 @settings(max_examples=30, deadline=None)
@@ -73,6 +89,19 @@ def test_trace_is_the_answer_for_each_prefix(config: AnyModelConfig, length: int
     for words in range(1, length + 1):
         answer = model(ids[:, :words], torch.tensor([words])).logits[0]
         assert_equal(trace[words - 1], answer)
+
+
+@settings(max_examples=30, deadline=None)
+@given(BIDIRECTIONAL_CONFIGS, LENGTHS, SEEDS)
+@torch.inference_mode()
+def test_bidirectional_trace_ends_at_the_answer(
+    config: AnyModelConfig, lengths: list[int], seed: int
+) -> None:
+    model = random_network(config, seed=seed).double()
+    ids, length = random_batch(lengths, seed)
+    trace, answer = model.trace(ids, length).logits, model(ids, length).logits
+    for row, words in enumerate(lengths):
+        assert_equal(trace[row, words - 1], answer[row])
 
 
 @settings(max_examples=30, deadline=None)
@@ -136,6 +165,11 @@ def test_equation_16_gives_the_papers_group_counts(mean_length: float, groups: i
 def test_unresolved_group_count_is_refused() -> None:
     with pytest.raises(ConfigError, match="must be resolved"):
         build(MTLSTMConfig(), torch.zeros(10, 4), 2)
+
+
+def test_output_gate_that_sees_no_cell_is_refused() -> None:
+    with pytest.raises(ConfigError, match="expects cell_to_gate 'full' or 'diagonal', found 'none'"):
+        build(LSTMConfig(output_gate_cell="previous"), torch.zeros(10, 4), 2)
 
 
 def matrix_count(module: nn.Module) -> int:

@@ -1,0 +1,101 @@
+"""Golden cases: tiny networks with every weight, input, per-word state and answer written out, as JSON.
+
+A file has a `model`, and `cases` with `name`, `config`, `weights` (`(out, in)`, possibly nested by part), and
+`sequences` of words `x` with `steps`, one object of values per word.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from models.errors import DataError
+from models.plain.gates import Weights
+
+
+@dataclass(frozen=True)
+class Case:
+    """One network of a golden file."""
+
+    model: str
+    name: str
+    config: dict[str, Any]
+    weights: Weights  # those of a part are called `part.name`
+    sequences: list[dict[str, Any]]
+    batch: dict[str, float]  # what holds for all sequences together
+    dtype: torch.dtype = torch.float64
+
+    def to(self, dtype: torch.dtype) -> Case:
+        """The same case in another precision."""
+        weights = {name: weight.to(dtype) for name, weight in self.weights.items()}
+        return replace(self, weights=weights, dtype=dtype)
+
+    def words(self, sequence: int) -> Tensor:
+        """The embedded words of a sequence, `(time, input)`."""
+        return torch.tensor(self.sequences[sequence]["x"], dtype=self.dtype)
+
+    def has(self, sequence: int, name: str) -> bool:
+        """Whether the words of a sequence have a value of that name."""
+        return name in self.sequences[sequence]["steps"][0]
+
+    def expected(self, sequence: int, name: str) -> Tensor:
+        """A value after every word, `(time, …)`, in float64."""
+        steps = self.sequences[sequence]["steps"]
+        return torch.tensor([step[name] for step in steps], dtype=torch.float64)
+
+    def padded(self) -> tuple[Tensor, Tensor, Tensor]:
+        """A table of all word vectors, padding first; token ids `(batch, time)` into it; lengths."""
+        words = [self.words(sequence) for sequence in range(len(self.sequences))]
+        lengths = torch.tensor([len(x) for x in words])
+        table = torch.cat([torch.zeros_like(words[0][:1]), *words])
+        ids = torch.zeros(len(words), int(lengths.max()), dtype=torch.int64)
+        first = 1
+        for row, length in enumerate(lengths.tolist()):
+            ids[row, :length] = torch.arange(first, first + length)
+            first += length
+        return table, ids, lengths
+
+
+def read_cases(path: Path) -> list[Case]:
+    """The cases of a file.
+
+    Raises:
+        DataError: it cannot be read, or has another form.
+    """
+    try:
+        file = json.loads(path.read_text(encoding="utf-8"))
+        return [
+            Case(
+                model=file["model"],
+                name=case["name"],
+                config=case["config"],
+                weights=_flat(case["weights"]),
+                sequences=case["sequences"],
+                batch=case.get("batch", {}),
+            )
+            for case in file["cases"]
+        ]
+    except OSError as error:
+        raise DataError(path, None, f"cannot be read: {error.strerror}") from error
+    except (ValueError, TypeError, KeyError, AttributeError) as error:
+        raise DataError(
+            path,
+            None,
+            "expected a golden file with model and cases of name, config, weights, sequences; "
+            f"found a fault at {error}",
+        ) from error
+
+
+def _flat(weights: dict[str, Any], prefix: str = "") -> dict[str, Tensor]:
+    flat: dict[str, Tensor] = {}
+    for name, value in weights.items():
+        if isinstance(value, dict):
+            flat |= _flat(value, f"{prefix}{name}.")
+        else:
+            flat[prefix + name] = torch.tensor(value, dtype=torch.float64)
+    return flat
