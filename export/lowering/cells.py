@@ -6,9 +6,10 @@ from torch import nn
 
 from app.bundle import TensorSpec
 from export.graph import Graph
-from export.lowering import peephole
+from export.lowering import cifg, peephole
 from export.lowering.base import lstm, lstm_weights
 from export.lowering.scan import Words
+from models.architectures.cifg import CIFGCell
 from models.architectures.peephole import PeepholeLSTM
 
 
@@ -35,6 +36,8 @@ def run(graph: Graph, cell: nn.Module, name: str, words: Words, before: list[str
     h, c = before
     if isinstance(cell, PeepholeLSTM):
         hidden, h, c = peephole.run(graph, cell, name, words, (h, c))
+    elif isinstance(cell, CIFGCell):
+        hidden, h, c = cifg.run(graph, cell, name, words, (h, c))
     else:
         assert isinstance(cell, nn.LSTM)
         hidden, h, c = lstm(graph, lstm_weights(cell), name, words.x, (h, c), words.lengths, words.direction)

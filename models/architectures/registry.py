@@ -8,11 +8,14 @@ from pydantic import Field
 from torch import Tensor
 
 from models.architectures.base import Architecture
+from models.architectures.cifg import CIFG, CIFGConfig
 from models.architectures.leap import LeapLSTM, LeapLSTMConfig
 from models.architectures.lstm import LSTM, LSTMConfig
 from models.architectures.mtlstm import MTLSTM, MTLSTMConfig, largest_group_count
 
-AnyModelConfig = Annotated[LSTMConfig | MTLSTMConfig | LeapLSTMConfig, Field(discriminator="architecture")]
+AnyModelConfig = Annotated[
+    LSTMConfig | MTLSTMConfig | LeapLSTMConfig | CIFGConfig, Field(discriminator="architecture")
+]
 
 
 def resolve(config: AnyModelConfig, mean_length: float) -> AnyModelConfig:
@@ -36,3 +39,5 @@ def build(config: AnyModelConfig, embedding: Tensor, classes: int) -> Architectu
             return MTLSTM(config, embedding, classes)
         case LeapLSTMConfig():
             return LeapLSTM(config, embedding, classes)
+        case CIFGConfig():
+            return CIFG(config, embedding, classes)

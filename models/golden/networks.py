@@ -8,6 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from models.architectures.base import Architecture
+from models.architectures.cifg import CIFG, CIFGCell, CIFGConfig
 from models.architectures.leap import LeapLSTM, LeapLSTMConfig
 from models.architectures.lstm import LSTM, LSTMConfig
 from models.architectures.mtlstm import MTLSTM, MemoryGroup, MemoryGroupWithCellGates, MTLSTMConfig
@@ -55,10 +56,16 @@ def _lstm(case: Case, table: Tensor) -> LSTM:
         _fill_cell(model.cell, case.weights)
         return model
     assert isinstance(model.cell, PeepholeLSTM)
-    _fill(model.cell.inputs, _pack(case.weights, "W"), _pack(case.weights, "b"))
-    _fill(model.cell.recurrent, _pack(case.weights, "U"))
+    _fill_layer(model.cell, case.weights, "ifco")
     with torch.no_grad():
         model.cell.cell_to_gate.copy_(torch.stack([case.weights[f"V_{gate}"] for gate in "ifo"]))
+    return model
+
+
+def _cifg(case: Case, table: Tensor) -> CIFG:
+    model = CIFG(CIFGConfig(hidden=case.config["h"]), table, case.config["classes"]).to(case.dtype)
+    assert isinstance(model.cell, CIFGCell)
+    _fill_layer(model.cell, case.weights, "foc")
     return model
 
 
@@ -126,6 +133,7 @@ def _leap(case: Case, table: Tensor) -> LeapLSTM:
 
 _LOADERS: Mapping[str, Callable[[Case, Tensor], Architecture]] = {
     "lstm_graves": _lstm,
+    "cifg": _cifg,
     "mtlstm_f2s": _mtlstm,
     "mtlstm_s2f": _mtlstm,
     "leap_lstm": _leap,
@@ -141,6 +149,11 @@ def _pack(weights: Weights, letter: str, gates: str = "ifco") -> Tensor:
     """The gates of one matrix or bias in PyTorch's order; absent biases are zeros."""
     zeros = torch.zeros_like(weights["U_o"][:, 0])
     return torch.cat([weights.get(f"{letter}_{gate}", zeros) for gate in gates])
+
+
+def _fill_layer(cell: PeepholeLSTM | CIFGCell, weights: Weights, gates: str) -> None:
+    _fill(cell.inputs, _pack(weights, "W", gates), _pack(weights, "b", gates))
+    _fill(cell.recurrent, _pack(weights, "U", gates))
 
 
 def _fill_cell(cell: nn.LSTM, weights: Weights) -> None:

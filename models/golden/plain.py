@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from models.golden.cases import Case
-from models.plain import leap, lstm, mtlstm
+from models.plain import cifg, leap, lstm, mtlstm
 
 Values = dict[str, Tensor]  # name in the golden files -> `(time, …)`
 
@@ -27,6 +27,10 @@ def read(case: Case, sequence: int) -> Values:
 def _lstm(case: Case, sequence: int) -> Values:
     cell: lstm.OutputGateCell = "new" if case.config["output_gate_cell"] == "c_t" else "previous"
     return _states(lstm.read(case.weights, case.words(sequence), cell))
+
+
+def _cifg(case: Case, sequence: int) -> Values:
+    return _states(cifg.read(case.weights, case.words(sequence)))
 
 
 def _mtlstm(case: Case, sequence: int) -> Values:
@@ -56,6 +60,7 @@ def _states(reading: lstm.Reading | leap.LeapReading) -> Values:
 
 READERS: Mapping[str, Callable[[Case, int], Values]] = {
     "lstm_graves": _lstm,
+    "cifg": _cifg,
     "mtlstm_f2s": _mtlstm,
     "mtlstm_s2f": _mtlstm,
     "leap_lstm": _leap,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
+from models.architectures.cifg import CIFGCell
 from models.architectures.leap import LeapLSTM
 from models.architectures.mtlstm import MTLSTM, MemoryGroup, MemoryGroupWithCellGates
 from models.architectures.peephole import PeepholeLSTM
@@ -87,10 +88,16 @@ def _widen(block: Tensor, columns: Tensor, width: int) -> Tensor:
 def _layer(cell: nn.Module) -> dict[str, Tensor]:
     if isinstance(cell, nn.LSTM):
         return _cell(cell)
+    if isinstance(cell, CIFGCell):
+        return _packed_layer(cell, "foc")
     assert isinstance(cell, PeepholeLSTM)
     v_i, v_f, v_o = cell.cell_to_gate.detach()
-    weights = _split("W", cell.inputs.weight) | _split("U", cell.recurrent.weight)
-    return weights | {"V_i": v_i, "V_f": v_f, "V_o": v_o} | _split("b", cell.inputs.bias)
+    return _packed_layer(cell, _PACKED) | {"V_i": v_i, "V_f": v_f, "V_o": v_o}
+
+
+def _packed_layer(cell: PeepholeLSTM | CIFGCell, gates: str) -> dict[str, Tensor]:
+    w, u, b = cell.inputs.weight, cell.recurrent.weight, cell.inputs.bias
+    return _split("W", w, gates) | _split("U", u, gates) | _split("b", b, gates)
 
 
 def _named(name: str, weights: dict[str, Tensor]) -> dict[str, Tensor]:

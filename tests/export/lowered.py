@@ -13,6 +13,7 @@ from export.lowering.base import Lowered, array
 from export.lowering.registry import lower
 from export.reading import Arrays, GraphReader
 from models.architectures.base import Architecture
+from models.architectures.cifg import CIFGConfig
 from models.architectures.leap import LeapLSTMConfig
 from models.architectures.lstm import LSTMConfig
 from models.architectures.mtlstm import MTLSTMConfig
@@ -29,6 +30,8 @@ NETWORKS: dict[str, AnyModelConfig] = {
     "blstm": LSTMConfig(hidden=9, bidirectional=True),
     "blstm_diagonal": LSTMConfig(hidden=6, cell_to_gate="diagonal", bidirectional=True),
     "blstm_full": LSTMConfig(hidden=6, cell_to_gate="full", bidirectional=True),
+    "cifg": CIFGConfig(hidden=9),
+    "cifg_both": CIFGConfig(hidden=6, bidirectional=True),
     "f2s": MTLSTMConfig(hidden=10, groups=3),
     "f2s_full": MTLSTMConfig(hidden=10, groups=3, cell_to_gate="full"),
     "s2f": MTLSTMConfig(hidden=11, groups=4, strategy="slow_to_fast"),
@@ -43,6 +46,7 @@ REALISTIC: dict[str, AnyModelConfig] = {
     "lstm_300": LSTMConfig(hidden=300),
     "lstm_full_100": LSTMConfig(hidden=100, cell_to_gate="full"),
     "blstm_120": LSTMConfig(hidden=120, bidirectional=True),
+    "cifg_both_120": CIFGConfig(hidden=120, bidirectional=True),
     "f2s_250": MTLSTMConfig(hidden=250, groups=5),
     "s2f_full_100": MTLSTMConfig(hidden=100, groups=3, strategy="slow_to_fast", cell_to_gate="full"),
     "leap_300": LeapLSTMConfig(hidden=300),

@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor, nn
 
+from models.architectures.cifg import CIFGConfig
 from models.architectures.leap import LeapLSTM, LeapLSTMConfig
 from models.architectures.lstm import LSTM, LSTMConfig
 from models.architectures.mtlstm import MTLSTM, MTLSTMConfig, group_sizes, largest_group_count
@@ -57,8 +58,13 @@ def lstm_configs(draw: st.DrawFn, bidirectional: bool) -> LSTMConfig:
     )
 
 
-CAUSAL_CONFIGS = st.one_of(lstm_configs(bidirectional=False), mtlstm_configs())
-BIDIRECTIONAL_CONFIGS = lstm_configs(bidirectional=True)
+CAUSAL_CONFIGS = st.one_of(
+    lstm_configs(bidirectional=False), mtlstm_configs(), st.builds(CIFGConfig, hidden=st.integers(1, 8))
+)
+BIDIRECTIONAL_CONFIGS = st.one_of(
+    lstm_configs(bidirectional=True),
+    st.builds(CIFGConfig, hidden=st.integers(1, 8), bidirectional=st.just(True)),
+)
 CONFIGS = st.one_of(CAUSAL_CONFIGS, BIDIRECTIONAL_CONFIGS, LEAP_CONFIGS)
 
 
@@ -196,6 +202,23 @@ def test_parameters_of_the_papers_sizes(
         model = build(config, table, 2)
         assert isinstance(model, MTLSTM)
         assert matrix_count(model.groups) == expected
+
+
+@pytest.mark.parametrize(
+    ("config", "parameters"),
+    [
+        (LSTMConfig(hidden=120), 81_600),
+        (CIFGConfig(hidden=120), 61_200),
+        (CIFGConfig(hidden=120, bidirectional=True), 122_400),
+    ],
+    ids=["LSTM", "CIFG-LSTM", "CIFG-BLSTM"],
+)
+def test_parameters_of_the_cached_lstm_papers_layers(config: AnyModelConfig, parameters: int) -> None:
+    """120 units and 50-dimensional words; layers without biases."""
+    model = build(config, torch.zeros(5, 50), 5)
+    assert (
+        matrix_count(model) - model.embedding.weight.numel() - model.classifier.weight.numel() == parameters
+    )
 
 
 @pytest.mark.parametrize("classes", [2, 4, 14])

@@ -22,6 +22,7 @@ from models.training.run_folder import RunFolder
 OPTIONS = RunOptions(device="cpu", threads=1)
 SMALL: dict[str, list[str]] = {
     "lstm": ["model.hidden=12"],
+    "cifg_lstm": ["model.hidden=12"],
     "mtlstm": ["model.hidden=12", "model.groups=2"],
     "leap_lstm": [
         "model.hidden=12",
