@@ -63,6 +63,12 @@ def groups(manifest: Manifest, tokens: int) -> dict[str, list[int]]:
     }
 
 
+def forgetting(answer: Answer) -> dict[str, Any]:
+    """Forgetting rates of the memory groups, slowest first: per token ``[tokens, groups]``, and their means."""
+    rates = np.ascontiguousarray(answer.reading.steps["forgetting_rates"])
+    return {"rates": rates, "mean_rates": rates.mean(axis=0)}
+
+
 def summary(answer: Answer) -> dict[str, Any]:
     """Turning points, where another label took the lead, and the words that moved the answer most."""
     probabilities = answer.reading.steps["probabilities"]

@@ -57,6 +57,7 @@ def _summary(registry: Registry, loaded: LoadedModel) -> dict[str, Any]:
             "trace": manifest.trace.model_dump(),
             "skip_map": manifest.skips,
             "groups": manifest.groups is not None,
+            "forgetting": manifest.forgets,
         },
         "longest_document": manifest.longest_document,
         "length_buckets": list(manifest.length_buckets),

@@ -14,7 +14,7 @@ const curveView = new CurveView(byId("curve"), (index) => {
   select(index);
   documentView.reveal();
 });
-const ARCHITECTURES = { lstm: "LSTM", mtlstm: "MT-LSTM", leap_lstm: "Leap-LSTM", cifg_lstm: "CIFG-LSTM" };
+const ARCHITECTURES = { lstm: "LSTM", mtlstm: "MT-LSTM", leap_lstm: "Leap-LSTM", cifg_lstm: "CIFG-LSTM", clstm: "CLSTM" };
 let models = [];
 let reading = null;
 let running = null; // AbortController of the request under way

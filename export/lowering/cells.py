@@ -2,25 +2,49 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from torch import nn
 
 from app.bundle import TensorSpec
 from export.graph import Graph
-from export.lowering import cifg, peephole
+from export.lowering import cifg, clstm, peephole
 from export.lowering.base import lstm, lstm_weights
 from export.lowering.scan import Words
 from models.architectures.cifg import CIFGCell
+from models.architectures.clstm import CLSTMCell
 from models.architectures.peephole import PeepholeLSTM
 
 
 def states(prefix: str, cell: nn.Module) -> tuple[TensorSpec, ...]:
     """The states that a layer carries from segment to segment."""
-    hidden = cell.hidden_size
-    assert isinstance(hidden, int)
+    hidden = hidden_size(cell)
     return tuple(TensorSpec(name=f"{prefix}{name}", shape=(hidden,)) for name in ("h", "c"))
 
 
-def run(graph: Graph, cell: nn.Module, name: str, words: Words, before: list[str]) -> tuple[str, list[str]]:
+def hidden_size(cell: nn.Module) -> int:
+    """A layer's units."""
+    hidden = cell.hidden_size
+    assert isinstance(hidden, int)
+    return hidden
+
+
+@dataclass(frozen=True)
+class Layer:
+    """What a layer gives.
+
+    Attributes:
+        hidden: h at every word `[length, rows, hidden]`, zero at padding where lengths are given.
+        ends: its states after the segment, `[rows, hidden]`.
+        forgetting_rates: mean of each memory group per word, `[rows, length, groups]`, of a layer that has them.
+    """
+
+    hidden: str
+    ends: list[str]
+    forgetting_rates: str | None = None
+
+
+def run(graph: Graph, cell: nn.Module, name: str, words: Words, before: list[str]) -> Layer:
     """Add a layer.
 
     Args:
@@ -29,16 +53,20 @@ def run(graph: Graph, cell: nn.Module, name: str, words: Words, before: list[str
         name: prefix of its weights' names.
         words: what it reads.
         before: its states before the first word, `[rows, hidden]`.
-
-    Returns:
-        h at every word `[length, rows, hidden]`, zero at padding where `lengths` is given; and the states in the end.
     """
     h, c = before
-    if isinstance(cell, PeepholeLSTM):
-        hidden, h, c = peephole.run(graph, cell, name, words, (h, c))
-    elif isinstance(cell, CIFGCell):
-        hidden, h, c = cifg.run(graph, cell, name, words, (h, c))
-    else:
-        assert isinstance(cell, nn.LSTM)
-        hidden, h, c = lstm(graph, lstm_weights(cell), name, words.x, (h, c), words.lengths, words.direction)
-    return hidden, [h, c]
+    match cell:
+        case PeepholeLSTM():
+            hidden, h, c = peephole.run(graph, cell, name, words, (h, c))
+        case CIFGCell():
+            hidden, h, c = cifg.run(graph, cell, name, words, (h, c))
+        case CLSTMCell():
+            memory = clstm.run(graph, cell, name, words, (h, c))
+            means = clstm.group_means(graph, cell, memory.rates)
+            return Layer(memory.hidden, [memory.h, memory.c], means)
+        case nn.LSTM():
+            weights = lstm_weights(cell)
+            hidden, h, c = lstm(graph, weights, name, words.x, (h, c), words.lengths, words.direction)
+        case _:
+            raise TypeError(f"no lowering for the layer {type(cell).__name__}")
+    return Layer(hidden, [h, c])

@@ -6,12 +6,11 @@ value at the first word, where that state has read the whole text, and carries i
 
 from __future__ import annotations
 
-import numpy as np
-from numpy.typing import NDArray
+from dataclasses import dataclass
 
 from app.bundle import PassSpec, TensorSpec, TraceSpec
 from export.graph import Graph
-from export.lowering import cells
+from export.lowering import cells, running_mean
 from export.lowering.base import (
     BUCKETS,
     CAUSAL,
@@ -27,6 +26,7 @@ from export.lowering.base import (
     step_output,
 )
 from export.lowering.scan import Words
+from models.architectures.clstm import CLSTMCell
 from models.architectures.recurrent import Recurrent
 from models.text.storage import StoredVectors
 
@@ -54,58 +54,88 @@ def _read(
 ) -> tuple[PassSpec, Graph]:
     graph = Graph("read")
     token_ids, _ = pass_inputs(graph)
-    words = Words(embed(graph, embedding, token_ids))
-    states = cells.states("", model.cell)
-    hidden, ends = cells.run(graph, model.cell, "cell", words, [state_input(graph, s) for s in states])
-    weight = array(model.classifier.weight)[:, : model.read_units]
-    logits = linear(graph, hidden, "classifier", weight, array(model.classifier.bias))
+    direction = _direction(graph, model, "", Words(embed(graph, embedding, token_ids)))
+    weight, bias = array(model.classifier.weight), array(model.classifier.bias)
+    logits = linear(graph, direction.read, "classifier", weight[:, : model.read_units], bias)
+    states = direction.states
     if backward is not None:
-        carried, whole, ends_of_whole = _whole_text(graph, backward)
-        logits = graph.op("Add", logits, whole)
-        states, ends = (*states, *carried), [*ends, *ends_of_whole]
+        whole, carried = _whole_text(graph, backward)
+        logits, states = graph.op("Add", logits, whole), states | carried
     classes = model.classifier.out_features
     answer_outputs(graph, graph.op("Transpose", logits, perm=[1, 0, 2]), classes)
-    for state, end in zip(states, ends, strict=True):
+    steps: tuple[TensorSpec, ...] = answer_steps(classes)
+    if direction.forgetting_rates is not None:
+        assert isinstance(model.cell, CLSTMCell)
+        rates = TensorSpec(name="forgetting_rates", shape=(len(model.cell.sizes),))
+        step_output(graph, rates, direction.forgetting_rates)
+        steps = (*steps, rates)
+    for state, end in states.items():
         state_output(graph, state, end)
     reads = () if backward is None else (backward.name,)
-    spec = PassSpec(name="read", graph="read.onnx", reads=reads, states=states, steps=answer_steps(classes))
+    spec = PassSpec(name="read", graph="read.onnx", reads=reads, states=tuple(states), steps=steps)
     return spec, graph
 
 
-def _whole_text(graph: Graph, backward: TensorSpec) -> tuple[tuple[TensorSpec, ...], str, list[str]]:
-    """The backward pass's value at the document's first word.
-
-    Returns:
-        The states that carry it, its value `[rows, classes]`, and the states after the segment.
-    """
-    carried = TensorSpec(name="whole_backward", shape=backward.shape), TensorSpec(name="text_before")
-    whole_before, text_before = (state_input(graph, state) for state in carried)
-    per_word = graph.input(backward.name, "float32", ["rows", "length", *backward.shape])
-    first = graph.op("Squeeze", graph.slice(per_word, 0, 1, axis=1), graph.integers(1))
-    begun = graph.op("Unsqueeze", graph.op("Greater", text_before, graph.scalar(0.0)), graph.integers(1))
-    whole = graph.op("Where", begun, whole_before, first)
-    ones = graph.op("Add", graph.op("Mul", text_before, graph.scalar(0.0)), graph.scalar(1.0))
-    return carried, whole, [whole, ones]
-
-
 def _read_backward(model: Recurrent, embedding: StoredVectors, logits: TensorSpec) -> tuple[PassSpec, Graph]:
-    assert model.backward_cell is not None
     graph = Graph("read_backward")
     token_ids, lengths = pass_inputs(graph)
     words = Words(embed(graph, embedding, token_ids), lengths, "reverse")
-    states = cells.states("backward_", model.backward_cell)
-    before = [state_input(graph, state) for state in states]
-    hidden, ends = cells.run(graph, model.backward_cell, "cell", words, before)
-    weight: NDArray[np.float32] = array(model.classifier.weight)[:, model.read_units :]
-    value = linear(graph, hidden, "classifier", weight, None)
+    direction = _direction(graph, model, "backward_", words)
+    weight = array(model.classifier.weight)[:, model.read_units :]
+    value = linear(graph, direction.read, "classifier", weight, None)
     step_output(graph, logits, graph.op("Transpose", value, perm=[1, 0, 2]))
-    for state, end in zip(states, ends, strict=True):
+    for state, end in direction.states.items():
         state_output(graph, state, end)
     spec = PassSpec(
         name="read_backward",
         graph="read_backward.onnx",
         direction="backward",
-        states=states,
+        states=tuple(direction.states),
         steps=(logits,),
     )
     return spec, graph
+
+
+@dataclass(frozen=True)
+class _Direction:
+    """One direction's reading: what the classifier reads `[length, rows, units]`, and its states after the segment."""
+
+    read: str
+    states: dict[TensorSpec, str]
+    forgetting_rates: str | None
+
+
+def _direction(graph: Graph, model: Recurrent, prefix: str, words: Words) -> _Direction:
+    cell = model.backward_cell if prefix else model.cell
+    assert cell is not None
+    specs = cells.states(prefix, cell)
+    layer = cells.run(graph, cell, "cell", words, [state_input(graph, spec) for spec in specs])
+    states = dict(zip(specs, layer.ends, strict=True))
+    read = layer.hidden
+    if model.read_units < cells.hidden_size(cell):
+        read = graph.slice(read, 0, model.read_units, axis=2)
+    if model.readout == "mean":
+        specs = running_mean.states(prefix, model.read_units)
+        before = [state_input(graph, spec) for spec in specs]
+        read, ends = running_mean.running_mean(graph, read, words, before)
+        states |= dict(zip(specs, ends, strict=True))
+    return _Direction(read, states, layer.forgetting_rates)
+
+
+def _whole_text(graph: Graph, backward: TensorSpec) -> tuple[str, dict[TensorSpec, str]]:
+    """The backward pass's value at the document's first word.
+
+    Returns:
+        That value, `[rows, classes]`, and the states that carry it, with their values after the segment.
+    """
+    value, text_before = (
+        TensorSpec(name="whole_backward", shape=backward.shape),
+        TensorSpec(name="text_before"),
+    )
+    carried, before = (state_input(graph, state) for state in (value, text_before))
+    per_word = graph.input(backward.name, "float32", ["rows", "length", *backward.shape])
+    first = graph.op("Squeeze", graph.slice(per_word, 0, 1, axis=1), graph.integers(1))
+    begun = graph.op("Unsqueeze", graph.op("Greater", before, graph.scalar(0.0)), graph.integers(1))
+    whole = graph.op("Where", begun, carried, first)
+    ones = graph.op("Add", graph.op("Mul", before, graph.scalar(0.0)), graph.scalar(1.0))
+    return whole, {value: whole, text_before: ones}

@@ -52,11 +52,13 @@ class Trace:
         logits: `(batch, time, classes)`.
         keep_probability: `(batch, time)`, or None for models that read all.
         skipped: bool `(batch, time)`, or None for models that read all.
+        forgetting_rates: `(batch, time, groups)`, the mean of each memory group, or None for other models.
     """
 
     logits: Tensor
     keep_probability: Tensor | None = None
     skipped: Tensor | None = None
+    forgetting_rates: Tensor | None = None
 
 
 class Architecture(nn.Module, ABC):

@@ -9,12 +9,13 @@ from torch import Tensor
 
 from models.architectures.base import Architecture
 from models.architectures.cifg import CIFG, CIFGConfig
+from models.architectures.clstm import CLSTM, CLSTMConfig
 from models.architectures.leap import LeapLSTM, LeapLSTMConfig
 from models.architectures.lstm import LSTM, LSTMConfig
 from models.architectures.mtlstm import MTLSTM, MTLSTMConfig, largest_group_count
 
 AnyModelConfig = Annotated[
-    LSTMConfig | MTLSTMConfig | LeapLSTMConfig | CIFGConfig, Field(discriminator="architecture")
+    LSTMConfig | MTLSTMConfig | LeapLSTMConfig | CIFGConfig | CLSTMConfig, Field(discriminator="architecture")
 ]
 
 
@@ -41,3 +42,5 @@ def build(config: AnyModelConfig, embedding: Tensor, classes: int) -> Architectu
             return LeapLSTM(config, embedding, classes)
         case CIFGConfig():
             return CIFG(config, embedding, classes)
+        case CLSTMConfig():
+            return CLSTM(config, embedding, classes)

@@ -9,6 +9,7 @@ from torch import Tensor, nn
 
 from models.architectures.base import Architecture
 from models.architectures.cifg import CIFG, CIFGCell, CIFGConfig
+from models.architectures.clstm import CLSTM, CLSTMCell, CLSTMConfig
 from models.architectures.leap import LeapLSTM, LeapLSTMConfig
 from models.architectures.lstm import LSTM, LSTMConfig
 from models.architectures.mtlstm import MTLSTM, MemoryGroup, MemoryGroupWithCellGates, MTLSTMConfig
@@ -66,6 +67,15 @@ def _cifg(case: Case, table: Tensor) -> CIFG:
     model = CIFG(CIFGConfig(hidden=case.config["h"]), table, case.config["classes"]).to(case.dtype)
     assert isinstance(model.cell, CIFGCell)
     _fill_layer(model.cell, case.weights, "foc")
+    return model
+
+
+def _clstm(case: Case, table: Tensor) -> CLSTM:
+    sizes = case.config["group_sizes"]
+    config = CLSTMConfig(hidden=sum(sizes), groups=len(sizes))
+    model = CLSTM(config, table, case.config["classes"]).to(case.dtype)
+    assert isinstance(model.cell, CLSTMCell)
+    _fill_layer(model.cell, case.weights, "roc")
     return model
 
 
@@ -134,6 +144,7 @@ def _leap(case: Case, table: Tensor) -> LeapLSTM:
 _LOADERS: Mapping[str, Callable[[Case, Tensor], Architecture]] = {
     "lstm_graves": _lstm,
     "cifg": _cifg,
+    "clstm": _clstm,
     "mtlstm_f2s": _mtlstm,
     "mtlstm_s2f": _mtlstm,
     "leap_lstm": _leap,
@@ -151,7 +162,7 @@ def _pack(weights: Weights, letter: str, gates: str = "ifco") -> Tensor:
     return torch.cat([weights.get(f"{letter}_{gate}", zeros) for gate in gates])
 
 
-def _fill_layer(cell: PeepholeLSTM | CIFGCell, weights: Weights, gates: str) -> None:
+def _fill_layer(cell: PeepholeLSTM | CIFGCell | CLSTMCell, weights: Weights, gates: str) -> None:
     _fill(cell.inputs, _pack(weights, "W", gates), _pack(weights, "b", gates))
     _fill(cell.recurrent, _pack(weights, "U", gates))
 

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from models.golden.cases import Case
-from models.plain import cifg, leap, lstm, mtlstm
+from models.plain import cifg, clstm, leap, lstm, mtlstm
 
 Values = dict[str, Tensor]  # name in the golden files -> `(time, …)`
 
@@ -31,6 +31,11 @@ def _lstm(case: Case, sequence: int) -> Values:
 
 def _cifg(case: Case, sequence: int) -> Values:
     return _states(cifg.read(case.weights, case.words(sequence)))
+
+
+def _clstm(case: Case, sequence: int) -> Values:
+    reading = clstm.read(case.weights, case.words(sequence), case.config["group_sizes"])
+    return {"h": reading.h, "c": reading.c, "r": reading.r, "logits": reading.logits}
 
 
 def _mtlstm(case: Case, sequence: int) -> Values:
@@ -61,6 +66,7 @@ def _states(reading: lstm.Reading | leap.LeapReading) -> Values:
 READERS: Mapping[str, Callable[[Case, int], Values]] = {
     "lstm_graves": _lstm,
     "cifg": _cifg,
+    "clstm": _clstm,
     "mtlstm_f2s": _mtlstm,
     "mtlstm_s2f": _mtlstm,
     "leap_lstm": _leap,

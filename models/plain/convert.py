@@ -6,6 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from models.architectures.cifg import CIFGCell
+from models.architectures.clstm import CLSTMCell
 from models.architectures.leap import LeapLSTM
 from models.architectures.mtlstm import MTLSTM, MemoryGroup, MemoryGroupWithCellGates
 from models.architectures.peephole import PeepholeLSTM
@@ -90,12 +91,14 @@ def _layer(cell: nn.Module) -> dict[str, Tensor]:
         return _cell(cell)
     if isinstance(cell, CIFGCell):
         return _packed_layer(cell, "foc")
+    if isinstance(cell, CLSTMCell):
+        return _packed_layer(cell, "roc")
     assert isinstance(cell, PeepholeLSTM)
     v_i, v_f, v_o = cell.cell_to_gate.detach()
     return _packed_layer(cell, _PACKED) | {"V_i": v_i, "V_f": v_f, "V_o": v_o}
 
 
-def _packed_layer(cell: PeepholeLSTM | CIFGCell, gates: str) -> dict[str, Tensor]:
+def _packed_layer(cell: PeepholeLSTM | CIFGCell | CLSTMCell, gates: str) -> dict[str, Tensor]:
     w, u, b = cell.inputs.weight, cell.recurrent.weight, cell.inputs.bias
     return _split("W", w, gates) | _split("U", u, gates) | _split("b", b, gates)
 

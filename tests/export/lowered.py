@@ -14,6 +14,7 @@ from export.lowering.registry import lower
 from export.reading import Arrays, GraphReader
 from models.architectures.base import Architecture
 from models.architectures.cifg import CIFGConfig
+from models.architectures.clstm import CLSTMConfig
 from models.architectures.leap import LeapLSTMConfig
 from models.architectures.lstm import LSTMConfig
 from models.architectures.mtlstm import MTLSTMConfig
@@ -32,6 +33,11 @@ NETWORKS: dict[str, AnyModelConfig] = {
     "blstm_full": LSTMConfig(hidden=6, cell_to_gate="full", bidirectional=True),
     "cifg": CIFGConfig(hidden=9),
     "cifg_both": CIFGConfig(hidden=6, bidirectional=True),
+    "clstm": CLSTMConfig(hidden=10),
+    "clstm_mean": CLSTMConfig(hidden=7, groups=2, readout="mean_all"),
+    "clstm_one_group": CLSTMConfig(hidden=4, groups=1),
+    "clstm_both": CLSTMConfig(hidden=9, groups=4, bidirectional=True),
+    "clstm_mean_both": CLSTMConfig(hidden=6, readout="mean_all", bidirectional=True),
     "f2s": MTLSTMConfig(hidden=10, groups=3),
     "f2s_full": MTLSTMConfig(hidden=10, groups=3, cell_to_gate="full"),
     "s2f": MTLSTMConfig(hidden=11, groups=4, strategy="slow_to_fast"),
@@ -47,6 +53,8 @@ REALISTIC: dict[str, AnyModelConfig] = {
     "lstm_full_100": LSTMConfig(hidden=100, cell_to_gate="full"),
     "blstm_120": LSTMConfig(hidden=120, bidirectional=True),
     "cifg_both_120": CIFGConfig(hidden=120, bidirectional=True),
+    "clstm_120": CLSTMConfig(),
+    "clstm_mean_both_120": CLSTMConfig(readout="mean_all", bidirectional=True),
     "f2s_250": MTLSTMConfig(hidden=250, groups=5),
     "s2f_full_100": MTLSTMConfig(hidden=100, groups=3, strategy="slow_to_fast", cell_to_gate="full"),
     "leap_300": LeapLSTMConfig(hidden=300),
@@ -100,4 +108,6 @@ def traced(model: Architecture, document: NDArray[np.int32]) -> Arrays:
     found: Arrays = {"logits": logits.numpy(), "probabilities": torch.softmax(logits, -1).numpy()}
     if trace.skipped is not None and trace.keep_probability is not None:
         found |= {"skipped": trace.skipped[0].numpy(), "keep_probability": trace.keep_probability[0].numpy()}
+    if trace.forgetting_rates is not None:
+        found["forgetting_rates"] = trace.forgetting_rates[0].numpy()
     return found

@@ -9,13 +9,14 @@ from torch import Tensor
 
 from models.architectures.base import Architecture
 from models.architectures.cifg import CIFG
+from models.architectures.clstm import CLSTM, CLSTMCell
 from models.architectures.leap import LeapLSTM
 from models.architectures.lstm import LSTM
 from models.architectures.mtlstm import MTLSTM
 from models.architectures.peephole import PeepholeLSTM
 from models.architectures.recurrent import Recurrent
 from models.architectures.registry import AnyModelConfig, build
-from models.plain import bidirectional, cifg, convert, leap, lstm, mtlstm
+from models.plain import bidirectional, cifg, clstm, convert, leap, lstm, mtlstm
 from models.plain.gates import Weights, classify
 
 VOCABULARY = 50
@@ -69,6 +70,11 @@ def _plain_states(model: Recurrent) -> Callable[[Weights, Tensor], Tensor]:
     """Reads words with one direction's weights and gives what the classifier reads."""
     if isinstance(model, CIFG):
         return lambda weights, words: cifg.states(weights, words)[0]
+    if isinstance(model, CLSTM):
+        assert isinstance(model.cell, CLSTMCell)
+        sizes = model.cell.sizes
+        readout: clstm.Readout = "slowest" if model.readout == "last" else "mean_all"
+        return lambda weights, words: clstm.read_out(clstm.states(weights, words, sizes)[0], sizes, readout)
     assert isinstance(model, LSTM)
     cell = model.cell.output_gate_cell if isinstance(model.cell, PeepholeLSTM) else "new"
     return lambda weights, words: lstm.states(weights, words, cell)[0]

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from torch import Tensor, nn
 
 from models.architectures.cifg import CIFGConfig
+from models.architectures.clstm import CLSTM, CLSTMConfig
 from models.architectures.leap import LeapLSTM, LeapLSTMConfig
 from models.architectures.lstm import LSTM, LSTMConfig
 from models.architectures.mtlstm import MTLSTM, MTLSTMConfig, group_sizes, largest_group_count
@@ -58,12 +59,27 @@ def lstm_configs(draw: st.DrawFn, bidirectional: bool) -> LSTMConfig:
     )
 
 
+@st.composite
+def clstm_configs(draw: st.DrawFn, bidirectional: bool) -> CLSTMConfig:
+    groups = draw(st.integers(1, 4))
+    return CLSTMConfig(
+        hidden=draw(st.integers(groups, 9)),
+        groups=groups,
+        readout=draw(st.sampled_from(["slowest", "mean_all"])),
+        bidirectional=bidirectional,
+    )
+
+
 CAUSAL_CONFIGS = st.one_of(
-    lstm_configs(bidirectional=False), mtlstm_configs(), st.builds(CIFGConfig, hidden=st.integers(1, 8))
+    lstm_configs(bidirectional=False),
+    mtlstm_configs(),
+    st.builds(CIFGConfig, hidden=st.integers(1, 8)),
+    clstm_configs(bidirectional=False),
 )
 BIDIRECTIONAL_CONFIGS = st.one_of(
     lstm_configs(bidirectional=True),
     st.builds(CIFGConfig, hidden=st.integers(1, 8), bidirectional=st.just(True)),
+    clstm_configs(bidirectional=True),
 )
 CONFIGS = st.one_of(CAUSAL_CONFIGS, BIDIRECTIONAL_CONFIGS, LEAP_CONFIGS)
 
@@ -210,8 +226,10 @@ def test_parameters_of_the_papers_sizes(
         (LSTMConfig(hidden=120), 81_600),
         (CIFGConfig(hidden=120), 61_200),
         (CIFGConfig(hidden=120, bidirectional=True), 122_400),
+        (CLSTMConfig(), 61_200),
+        (CLSTMConfig(groups=4, bidirectional=True), 122_400),
     ],
-    ids=["LSTM", "CIFG-LSTM", "CIFG-BLSTM"],
+    ids=["LSTM", "CIFG-LSTM", "CIFG-BLSTM", "CLSTM", "B-CLSTM"],
 )
 def test_parameters_of_the_cached_lstm_papers_layers(config: AnyModelConfig, parameters: int) -> None:
     """120 units and 50-dimensional words; layers without biases."""
@@ -219,6 +237,36 @@ def test_parameters_of_the_cached_lstm_papers_layers(config: AnyModelConfig, par
     assert (
         matrix_count(model) - model.embedding.weight.numel() - model.classifier.weight.numel() == parameters
     )
+
+
+@pytest.mark.parametrize(
+    ("groups", "classes", "bidirectional", "parameters"),
+    [(3, 10, False, 410), (3, 10, True, 810), (4, 5, False, 155), (4, 5, True, 305)],
+)
+def test_clstm_classifies_by_the_slowest_group(
+    groups: int, classes: int, bidirectional: bool, parameters: int
+) -> None:
+    model = build(CLSTMConfig(groups=groups, bidirectional=bidirectional), torch.zeros(5, 50), classes)
+    assert sum(p.numel() for p in model.classifier.parameters()) == parameters
+
+
+def test_clstm_with_more_groups_than_units_is_refused() -> None:
+    with pytest.raises(ConfigError, match="expected 1 to 5 groups for 5 hidden units, found 6"):
+        build(CLSTMConfig(hidden=5, groups=6), torch.zeros(10, 4), 2)
+
+
+@given(st.integers(1, 5), SEEDS)
+@settings(max_examples=20, deadline=None)
+@torch.inference_mode()
+def test_forgetting_rates_stay_in_their_groups_ranges(groups: int, seed: int) -> None:
+    """Equation 13: those of group k between (k-1)/K and k/K."""
+    model = random_network(CLSTMConfig(hidden=7, groups=groups), seed=seed, scale=3.0)
+    assert isinstance(model, CLSTM)
+    rates = model.trace(*random_batch([12], seed)).forgetting_rates
+    assert rates is not None
+    assert rates.shape == (1, 12, groups)
+    for k in range(groups):
+        assert ((rates[..., k] >= k / groups) & (rates[..., k] <= (k + 1) / groups)).all()
 
 
 @pytest.mark.parametrize("classes", [2, 4, 14])

@@ -58,6 +58,10 @@ def test_network(case: Case) -> None:
             skipped = case.expected(sequence, "skip") == 1
             assert torch.equal(trace.skipped[sequence, :length], skipped)
             assert_close(trace.keep_probability[sequence, :length], case.expected(sequence, "pi")[:, 0])
+        if trace.forgetting_rates is not None:
+            groups = torch.split(case.expected(sequence, "r"), case.config["group_sizes"], dim=1)
+            means = torch.stack([group.mean(dim=1) for group in groups], dim=1)
+            assert_close(trace.forgetting_rates[sequence, :length], means)
 
 
 def test_fast_leap_lstm_blends_in_training(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -23,6 +23,8 @@ OPTIONS = RunOptions(device="cpu", threads=1)
 SMALL: dict[str, list[str]] = {
     "lstm": ["model.hidden=12"],
     "cifg_lstm": ["model.hidden=12"],
+    "clstm": ["model.hidden=12"],
+    "b_clstm": ["model.architecture=clstm", "model.hidden=12", "model.bidirectional=true"],
     "mtlstm": ["model.hidden=12", "model.groups=2"],
     "leap_lstm": [
         "model.hidden=12",
