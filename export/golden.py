@@ -101,9 +101,13 @@ def _graph_difference(case: Case) -> float:
 def _difference(case: Case, sequence: int, found: Values) -> float:
     """Over the values that the file has too; the class logits or probabilities must be among them."""
     common = [name for name in found if case.has(sequence, name)]
-    if not {"logits", "probs"} & set(common):
-        raise ValueError(f"case {case.name}: expected logits or probs per word, found neither")
-    return _largest([_distance(found[name], case.expected(sequence, name)) for name in common])
+    distances = [_distance(found[name], case.expected(sequence, name)) for name in common]
+    final = case.final(sequence, "probs")
+    if final is not None:
+        distances.append(_distance(found["probs"][-1], final))
+    elif not {"logits", "probs"} & set(common):
+        raise ValueError(f"case {case.name}: expected logits or probs, found neither")
+    return _largest(distances)
 
 
 def _distance(found: Tensor, expected: Tensor) -> float:

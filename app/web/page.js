@@ -14,7 +14,15 @@ const curveView = new CurveView(byId("curve"), (index) => {
   select(index);
   documentView.reveal();
 });
-const ARCHITECTURES = { lstm: "LSTM", mtlstm: "MT-LSTM", leap_lstm: "Leap-LSTM", cifg_lstm: "CIFG-LSTM", clstm: "CLSTM" };
+const ARCHITECTURES = {
+  lstm: "LSTM",
+  mtlstm: "MT-LSTM",
+  leap_lstm: "Leap-LSTM",
+  cifg_lstm: "CIFG-LSTM",
+  clstm: "CLSTM",
+  rnn: "RNN",
+  bag_of_words: "bag of words",
+};
 let models = [];
 let reading = null;
 let running = null; // AbortController of the request under way

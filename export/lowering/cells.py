@@ -8,7 +8,7 @@ from torch import nn
 
 from app.bundle import TensorSpec
 from export.graph import Graph
-from export.lowering import cifg, clstm, peephole
+from export.lowering import cifg, clstm, peephole, rnn
 from export.lowering.base import lstm, lstm_weights
 from export.lowering.scan import Words
 from models.architectures.cifg import CIFGCell
@@ -18,8 +18,8 @@ from models.architectures.peephole import PeepholeLSTM
 
 def states(prefix: str, cell: nn.Module) -> tuple[TensorSpec, ...]:
     """The states that a layer carries from segment to segment."""
-    hidden = hidden_size(cell)
-    return tuple(TensorSpec(name=f"{prefix}{name}", shape=(hidden,)) for name in ("h", "c"))
+    hidden, names = hidden_size(cell), ("h",) if isinstance(cell, nn.RNN) else ("h", "c")
+    return tuple(TensorSpec(name=f"{prefix}{name}", shape=(hidden,)) for name in names)
 
 
 def hidden_size(cell: nn.Module) -> int:
@@ -54,6 +54,8 @@ def run(graph: Graph, cell: nn.Module, name: str, words: Words, before: list[str
         words: what it reads.
         before: its states before the first word, `[rows, hidden]`.
     """
+    if isinstance(cell, nn.RNN):
+        return Layer(*rnn.run(graph, cell, name, words, before))
     h, c = before
     match cell:
         case PeepholeLSTM():

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from export.lowering import leap, mtlstm, recurrent
+from export.lowering import bag_of_words, leap, mtlstm, recurrent
 from export.lowering.base import Lowered
+from models.architectures.bag_of_words import BagOfWords
 from models.architectures.base import Architecture
 from models.architectures.leap import LeapLSTM
 from models.architectures.mtlstm import MTLSTM
@@ -20,4 +21,6 @@ def lower(model: Architecture, embedding: StoredVectors) -> Lowered:
             return mtlstm.lower(model, embedding)
         case LeapLSTM():
             return leap.lower(model, embedding)
+        case BagOfWords():
+            return bag_of_words.lower(model, embedding)
     raise TypeError(f"no lowering for {type(model).__name__}")

@@ -14,8 +14,8 @@ def states(prefix: str, units: int) -> tuple[TensorSpec, ...]:
     return TensorSpec(name=f"{prefix}sum", shape=(units,)), TensorSpec(name=f"{prefix}count")
 
 
-def running_mean(graph: Graph, values: str, words: Words, before: list[str]) -> tuple[str, list[str]]:
-    """The mean of the values from the document's first word (reverse: its last) to each word.
+def running_sum(graph: Graph, values: str, words: Words, total: str) -> tuple[str, str]:
+    """The sum of the values from the document's first word (reverse: its last) to each word.
 
     The sum carried in is put before the first value rather than added afterwards: sums are then taken in one order
     in however many segments a document is read.
@@ -23,31 +23,38 @@ def running_mean(graph: Graph, values: str, words: Words, before: list[str]) -> 
     Args:
         graph: the graph to add to.
         values: `[length, rows, units]`; in reverse zero at padding.
-        words: their direction, and for reverse the lengths.
-        before: sum and count carried in.
+        words: their direction.
+        total: the sum carried in, `[rows, units]`.
 
     Returns:
-        The means `[length, rows, units]`, and sum and count after the segment.
+        The sums `[length, rows, units]`, and the sum after the segment.
     """
-    total, count = before
-    start = graph.op("Unsqueeze", total, graph.integers(0))
-    length = graph.op("Squeeze", graph.op("Shape", values, start=0, end=1))
-    position = graph.op(
-        "Unsqueeze", graph.op("Range", graph.scalar(0), length, graph.scalar(1)), graph.integers(1)
-    )
+    start, first = graph.op("Unsqueeze", total, graph.integers(0)), graph.integers(0)
     if words.direction == "reverse":
         sums = graph.op("CumSum", graph.op("Concat", values, start, axis=0), graph.scalar(0), reverse=1)
-        sums, last = graph.slice(sums, 0, -1, axis=0), graph.slice(sums, 0, 1, axis=0)
-        read = graph.op("Max", graph.op("Sub", words.lengths, position), graph.scalar(1))
-        added = words.lengths
+        each, last = graph.slice(sums, 0, -1, axis=0), graph.slice(sums, 0, 1, axis=0)
     else:
         sums = graph.op("CumSum", graph.op("Concat", start, values, axis=0), graph.scalar(0))
-        sums, last = graph.slice(sums, 1, axis=0), graph.slice(sums, -1, axis=0)
+        each, last = graph.slice(sums, 1, axis=0), graph.slice(sums, -1, axis=0)
+    return each, graph.op("Squeeze", last, first)
+
+
+def running_mean(graph: Graph, values: str, words: Words, before: list[str]) -> tuple[str, list[str]]:
+    """The mean in place of the sum; `before` and the second result are the sum and the count of words."""
+    total, count = before
+    sums, total_next = running_sum(graph, values, words, total)
+    length = graph.op("Squeeze", graph.op("Shape", values, start=0, end=1))
+    position = graph.op("Range", graph.scalar(0), length, graph.scalar(1))
+    position = graph.op("Unsqueeze", position, graph.integers(1))  # [length, 1]
+    if words.direction == "reverse":
+        read, added = graph.op("Sub", words.lengths, position), words.lengths
+        read = graph.op("Max", read, graph.scalar(1))  # at padding there is nothing to divide
+    else:
         read, added = graph.op("Add", position, graph.scalar(1)), length
-    counts = graph.op("Add", graph.op("Cast", read, to=TensorProto.FLOAT), count)  # [length, rows]
+    counts = graph.op("Add", _float(graph, read), count)  # [length, rows]
     means = graph.op("Div", sums, graph.op("Unsqueeze", counts, graph.integers(2)))
-    ends = [
-        graph.op("Squeeze", last, graph.integers(0)),
-        graph.op("Add", count, graph.op("Cast", added, to=TensorProto.FLOAT)),
-    ]
-    return means, ends
+    return means, [total_next, graph.op("Add", count, _float(graph, added))]
+
+
+def _float(graph: Graph, value: str) -> str:
+    return graph.op("Cast", value, to=TensorProto.FLOAT)

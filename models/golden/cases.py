@@ -17,6 +17,8 @@ from torch import Tensor
 from models.errors import DataError
 from models.plain.gates import Weights
 
+_DIRECTIONS = {"fwd": "forward", "bwd": "backward"}  # files write the names of parts out or short
+
 
 @dataclass(frozen=True)
 class Case:
@@ -41,7 +43,13 @@ class Case:
 
     def has(self, sequence: int, name: str) -> bool:
         """Whether the words of a sequence have a value of that name."""
-        return name in self.sequences[sequence]["steps"][0]
+        steps: list[dict[str, Any]] = self.sequences[sequence].get("steps", [])
+        return bool(steps) and name in steps[0]
+
+    def final(self, sequence: int, name: str) -> Tensor | None:
+        """A value after the last word, in float64, where the file says it apart from the words' values."""
+        value = self.sequences[sequence].get("final", {}).get(name)
+        return None if value is None else torch.tensor(value, dtype=torch.float64)
 
     def expected(self, sequence: int, name: str) -> Tensor:
         """A value after every word, `(time, …)`, in float64."""
@@ -95,7 +103,7 @@ def _flat(weights: dict[str, Any], prefix: str = "") -> dict[str, Tensor]:
     flat: dict[str, Tensor] = {}
     for name, value in weights.items():
         if isinstance(value, dict):
-            flat |= _flat(value, f"{prefix}{name}.")
+            flat |= _flat(value, f"{prefix}{_DIRECTIONS.get(name, name)}.")
         else:
             flat[prefix + name] = torch.tensor(value, dtype=torch.float64)
     return flat

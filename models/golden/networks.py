@@ -79,6 +79,16 @@ def _clstm(case: Case, table: Tensor) -> CLSTM:
     return model
 
 
+def _b_clstm(case: Case, table: Tensor) -> CLSTM:
+    sizes = case.config["group_sizes"]
+    config = CLSTMConfig(hidden=sum(sizes), groups=len(sizes), bidirectional=True)
+    model = CLSTM(config, table, case.config["classes"]).to(case.dtype)
+    for cell, direction in ((model.cell, "forward"), (model.backward_cell, "backward")):
+        assert isinstance(cell, CLSTMCell)
+        _fill_layer(cell, part(case.weights, direction), "roc")
+    return model
+
+
 def _mtlstm(case: Case, table: Tensor) -> MTLSTM:
     sizes = case.config["group_sizes"]
     config = MTLSTMConfig.model_validate(
@@ -145,6 +155,7 @@ _LOADERS: Mapping[str, Callable[[Case, Tensor], Architecture]] = {
     "lstm_graves": _lstm,
     "cifg": _cifg,
     "clstm": _clstm,
+    "bclstm": _b_clstm,
     "mtlstm_f2s": _mtlstm,
     "mtlstm_s2f": _mtlstm,
     "leap_lstm": _leap,

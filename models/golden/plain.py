@@ -9,7 +9,8 @@ import torch
 from torch import Tensor
 
 from models.golden.cases import Case
-from models.plain import cifg, clstm, leap, lstm, mtlstm
+from models.plain import bidirectional, cifg, clstm, leap, lstm, mtlstm
+from models.plain.gates import Weights
 
 Values = dict[str, Tensor]  # name in the golden files -> `(time, …)`
 
@@ -36,6 +37,15 @@ def _cifg(case: Case, sequence: int) -> Values:
 def _clstm(case: Case, sequence: int) -> Values:
     reading = clstm.read(case.weights, case.words(sequence), case.config["group_sizes"])
     return {"h": reading.h, "c": reading.c, "r": reading.r, "logits": reading.logits}
+
+
+def _b_clstm(case: Case, sequence: int) -> Values:
+    sizes = case.config["group_sizes"]
+
+    def slowest(weights: Weights, words: Tensor) -> Tensor:
+        return clstm.read_out(clstm.states(weights, words, sizes)[0], sizes, "slowest")
+
+    return {"logits": bidirectional.read(case.weights, case.words(sequence), slowest).logits}
 
 
 def _mtlstm(case: Case, sequence: int) -> Values:
@@ -67,6 +77,7 @@ READERS: Mapping[str, Callable[[Case, int], Values]] = {
     "lstm_graves": _lstm,
     "cifg": _cifg,
     "clstm": _clstm,
+    "bclstm": _b_clstm,
     "mtlstm_f2s": _mtlstm,
     "mtlstm_s2f": _mtlstm,
     "leap_lstm": _leap,

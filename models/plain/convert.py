@@ -5,6 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
+from models.architectures.bag_of_words import BagOfWords
 from models.architectures.cifg import CIFGCell
 from models.architectures.clstm import CLSTMCell
 from models.architectures.leap import LeapLSTM
@@ -23,6 +24,11 @@ def recurrent_weights(model: Recurrent) -> Weights:
         return cell | _classifier(model.classifier)
     backward = _layer(model.backward_cell)
     return _named("forward", cell) | _named("backward", backward) | _classifier(model.classifier)
+
+
+def bag_of_words_weights(model: BagOfWords) -> Weights:
+    """For `models.plain.bag_of_words`."""
+    return _classifier(model.classifier)
 
 
 def mtlstm_weights(model: MTLSTM) -> Weights:
@@ -89,6 +95,9 @@ def _widen(block: Tensor, columns: Tensor, width: int) -> Tensor:
 def _layer(cell: nn.Module) -> dict[str, Tensor]:
     if isinstance(cell, nn.LSTM):
         return _cell(cell)
+    if isinstance(cell, nn.RNN):
+        w, u, b = _packed(cell)
+        return {"W_h": w.detach(), "U_h": u.detach(), "b_h": b.detach()}
     if isinstance(cell, CIFGCell):
         return _packed_layer(cell, "foc")
     if isinstance(cell, CLSTMCell):
@@ -113,7 +122,7 @@ def _cell(cell: nn.LSTM) -> dict[str, Tensor]:
     return _split("W", w) | _split("U", u) | _split("b", b)
 
 
-def _packed(cell: nn.LSTM) -> tuple[Tensor, Tensor, Tensor]:
+def _packed(cell: nn.LSTM | nn.RNN) -> tuple[Tensor, Tensor, Tensor]:
     """W, U and the one bias that PyTorch's two add up to."""
     w, u, b_w, b_u = cell.all_weights[0]
     return w, u, b_w + b_u

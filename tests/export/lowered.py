@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from export.lowering.base import Lowered, array
 from export.lowering.registry import lower
 from export.reading import Arrays, GraphReader
+from models.architectures.bag_of_words import BagOfWordsConfig
 from models.architectures.base import Architecture
 from models.architectures.cifg import CIFGConfig
 from models.architectures.clstm import CLSTMConfig
@@ -19,6 +20,7 @@ from models.architectures.leap import LeapLSTMConfig
 from models.architectures.lstm import LSTMConfig
 from models.architectures.mtlstm import MTLSTMConfig
 from models.architectures.registry import AnyModelConfig
+from models.architectures.rnn import RNNConfig
 from models.text.storage import Storage, store_vectors
 from tests.models.networks import VOCABULARY, random_network
 
@@ -38,6 +40,10 @@ NETWORKS: dict[str, AnyModelConfig] = {
     "clstm_one_group": CLSTMConfig(hidden=4, groups=1),
     "clstm_both": CLSTMConfig(hidden=9, groups=4, bidirectional=True),
     "clstm_mean_both": CLSTMConfig(hidden=6, readout="mean_all", bidirectional=True),
+    "rnn": RNNConfig(hidden=9),
+    "rnn_both": RNNConfig(hidden=5, bidirectional=True),
+    "cbow": BagOfWordsConfig(),
+    "nbow": BagOfWordsConfig(pooling="sum", activation="tanh"),
     "f2s": MTLSTMConfig(hidden=10, groups=3),
     "f2s_full": MTLSTMConfig(hidden=10, groups=3, cell_to_gate="full"),
     "s2f": MTLSTMConfig(hidden=11, groups=4, strategy="slow_to_fast"),
@@ -55,6 +61,7 @@ REALISTIC: dict[str, AnyModelConfig] = {
     "cifg_both_120": CIFGConfig(hidden=120, bidirectional=True),
     "clstm_120": CLSTMConfig(),
     "clstm_mean_both_120": CLSTMConfig(readout="mean_all", bidirectional=True),
+    "rnn_both_120": RNNConfig(hidden=120, bidirectional=True),
     "f2s_250": MTLSTMConfig(hidden=250, groups=5),
     "s2f_full_100": MTLSTMConfig(hidden=100, groups=3, strategy="slow_to_fast", cell_to_gate="full"),
     "leap_300": LeapLSTMConfig(hidden=300),

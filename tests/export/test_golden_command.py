@@ -47,6 +47,36 @@ def test_groups_may_listen_to_slower_ones(tmp_path: Path) -> None:
     assert main([changed(tmp_path, "mtlstm_f2s", slow_to_fast)]) == 0
 
 
+@pytest.mark.parametrize("names", [("forward", "backward"), ("fwd", "bwd")])
+def test_backward_direction_may_be_ignored(tmp_path: Path, names: tuple[str, str]) -> None:
+    """With zeros for the backward state the classifier answers as that of the forward direction alone."""
+
+    def both_directions(file: dict[str, Any]) -> None:
+        file["model"] = "bclstm"
+        for case in file["cases"]:
+            weights = case["weights"]
+            classifier = [[*row, *(0.0 for _ in row)] for row in weights.pop("W_y")]
+            bias = weights.pop("b_y")
+            case["weights"] = dict.fromkeys(names, weights) | {"W_y": classifier, "b_y": bias}
+
+    assert main([changed(tmp_path, "clstm", both_directions)]) == 0
+
+
+def test_answer_after_the_last_word_counts(tmp_path: Path) -> None:
+    def ending(off: float) -> Change:
+        def change(file: dict[str, Any]) -> None:
+            for case in file["cases"]:
+                (sequence,) = case["sequences"]
+                sequence["final"] = {"probs": sequence["steps"][-1]["probs"]}
+                sequence["final"]["probs"][0] += off
+                del sequence["steps"]
+
+        return change
+
+    assert main([changed(tmp_path, "cifg", ending(0.0))]) == 0
+    assert main([changed(tmp_path, "cifg", ending(1e-4))]) == 1
+
+
 @pytest.mark.parametrize("off", [1e-11, float("nan")])
 def test_other_number_is_a_miss(tmp_path: Path, capsys: pytest.CaptureFixture[str], off: float) -> None:
     def shift(file: dict[str, Any]) -> None:
@@ -76,7 +106,7 @@ def test_case_without_answers_is_told(tmp_path: Path, capsys: pytest.CaptureFixt
             del step["logits"], step["probs"]
 
     assert main([changed(tmp_path, "lstm_graves", drop)]) == 1
-    assert "expected logits or probs per word, found neither" in capsys.readouterr().out
+    assert "expected logits or probs, found neither" in capsys.readouterr().out
 
 
 def test_file_that_is_none_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

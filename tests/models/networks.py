@@ -7,6 +7,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
+from models.architectures.bag_of_words import BagOfWords
 from models.architectures.base import Architecture
 from models.architectures.cifg import CIFG
 from models.architectures.clstm import CLSTM, CLSTMCell
@@ -16,7 +17,8 @@ from models.architectures.mtlstm import MTLSTM
 from models.architectures.peephole import PeepholeLSTM
 from models.architectures.recurrent import Recurrent
 from models.architectures.registry import AnyModelConfig, build
-from models.plain import bidirectional, cifg, clstm, convert, leap, lstm, mtlstm
+from models.architectures.rnn import RNN
+from models.plain import bag_of_words, bidirectional, cifg, clstm, convert, leap, lstm, mtlstm, rnn
 from models.plain.gates import Weights, classify
 
 VOCABULARY = 50
@@ -49,6 +51,9 @@ def plain_logits(model: Architecture, words: Tensor) -> Tensor:
     """Class logits `(time, classes)` of the same network's plain cell, on embedded words `(time, embedding)`."""
     if isinstance(model, Recurrent):
         return _recurrent_logits(model, words)
+    if isinstance(model, BagOfWords):
+        weights = convert.bag_of_words_weights(model)
+        return bag_of_words.read(weights, words, model.pooling, model.activation)
     if isinstance(model, MTLSTM):
         return mtlstm.read(convert.mtlstm_weights(model), words, model.sizes, model.strategy).logits
     assert isinstance(model, LeapLSTM)
@@ -68,6 +73,8 @@ def _recurrent_logits(model: Recurrent, words: Tensor) -> Tensor:
 
 def _plain_states(model: Recurrent) -> Callable[[Weights, Tensor], Tensor]:
     """Reads words with one direction's weights and gives what the classifier reads."""
+    if isinstance(model, RNN):
+        return rnn.states
     if isinstance(model, CIFG):
         return lambda weights, words: cifg.states(weights, words)[0]
     if isinstance(model, CLSTM):

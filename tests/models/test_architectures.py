@@ -8,12 +8,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor, nn
 
+from models.architectures.bag_of_words import BagOfWordsConfig
 from models.architectures.cifg import CIFGConfig
 from models.architectures.clstm import CLSTM, CLSTMConfig
 from models.architectures.leap import LeapLSTM, LeapLSTMConfig
 from models.architectures.lstm import LSTM, LSTMConfig
 from models.architectures.mtlstm import MTLSTM, MTLSTMConfig, group_sizes, largest_group_count
 from models.architectures.registry import AnyModelConfig, build, resolve
+from models.architectures.rnn import RNNConfig
 from models.errors import ConfigError
 from tests.models.networks import leap_reading, plain_logits, random_batch, random_network
 
@@ -75,11 +77,18 @@ CAUSAL_CONFIGS = st.one_of(
     mtlstm_configs(),
     st.builds(CIFGConfig, hidden=st.integers(1, 8)),
     clstm_configs(bidirectional=False),
+    st.builds(RNNConfig, hidden=st.integers(1, 8)),
+    st.builds(
+        BagOfWordsConfig,
+        pooling=st.sampled_from(["mean", "sum"]),
+        activation=st.sampled_from(["none", "tanh"]),
+    ),
 )
 BIDIRECTIONAL_CONFIGS = st.one_of(
     lstm_configs(bidirectional=True),
     st.builds(CIFGConfig, hidden=st.integers(1, 8), bidirectional=st.just(True)),
     clstm_configs(bidirectional=True),
+    st.builds(RNNConfig, hidden=st.integers(1, 8), bidirectional=st.just(True)),
 )
 CONFIGS = st.one_of(CAUSAL_CONFIGS, BIDIRECTIONAL_CONFIGS, LEAP_CONFIGS)
 

@@ -25,6 +25,8 @@ SMALL: dict[str, list[str]] = {
     "cifg_lstm": ["model.hidden=12"],
     "clstm": ["model.hidden=12"],
     "b_clstm": ["model.architecture=clstm", "model.hidden=12", "model.bidirectional=true"],
+    "rnn": ["model.hidden=12"],
+    "bag_of_words": [],
     "mtlstm": ["model.hidden=12", "model.groups=2"],
     "leap_lstm": [
         "model.hidden=12",
