@@ -122,6 +122,11 @@ class Manifest(_Model):
         """Whether the model gives a skip map."""
         return any(step.name == "skipped" for step in self.passes[-1].steps)
 
+    @property
+    def forgets(self) -> bool:
+        """Whether the model tells the forgetting rates of its memory groups."""
+        return any(step.name == "forgetting_rates" for step in self.passes[-1].steps)
+
     @model_validator(mode="after")
     def _labels_fit(self) -> Self:
         classes = len(self.labels)
@@ -158,6 +163,8 @@ class Manifest(_Model):
                 raise ValueError(f"the last pass must write {needed} of shape ({len(self.labels)},) per word")
         if ("skipped" in answer) != ("keep_probability" in answer):
             raise ValueError("skipped and keep_probability come together")
+        if (rates := answer.get("forgetting_rates")) is not None and len(rates.shape) != 1:
+            raise ValueError(f"forgetting_rates must have the shape (groups,) per word, found {rates.shape}")
         if TOKENIZER not in self.sha256:
             raise ValueError(f"{TOKENIZER} has no sha256")
         return self

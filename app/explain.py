@@ -1,4 +1,4 @@
-"""How a text was read: the answer after every word, skipped words, memory groups, n-grams; or a summary of these.
+"""How a text was read: the answer after every word, skips, memory groups, forgetting, n-grams; or a summary.
 
 All functions give plain values and NumPy arrays that ``orjson`` writes. Numbers stay float32, so that the
 last step's probabilities are the answer's, digit for digit.
@@ -62,6 +62,12 @@ def groups(manifest: Manifest, tokens: int) -> dict[str, list[int]]:
         "periods": [group.period for group in found],
         "updates": [tokens // group.period for group in found],
     }
+
+
+def forgetting(answer: Answer) -> dict[str, Any]:
+    """Forgetting rates of the memory groups, slowest first: per token ``[tokens, groups]``, and their means."""
+    rates = np.ascontiguousarray(answer.reading.steps["forgetting_rates"])
+    return {"rates": rates, "mean_rates": rates.mean(axis=0)}
 
 
 def ngrams(answer: Answer, whole: bool) -> dict[str, Any]:

@@ -113,6 +113,8 @@ def _trace(model: Architecture, document: TokenIds) -> Arrays:
     found: Arrays = {"probabilities": torch.softmax(trace.logits, dim=-1)[0].numpy()}
     if trace.skipped is not None and trace.keep_probability is not None:
         found |= {"skipped": trace.skipped[0].numpy(), "keep_probability": trace.keep_probability[0].numpy()}
+    if trace.forgetting_rates is not None:
+        found["forgetting_rates"] = trace.forgetting_rates[0].numpy()
     return found
 
 
@@ -135,10 +137,14 @@ def _difference(expected: Arrays, found: Arrays, document: int) -> tuple[float, 
             end = word
         keep = _largest(expected["keep_probability"][:end], found["keep_probability"][:end])
     probability = _largest(expected["probabilities"][:end], found["probabilities"][:end])
-    if not max(probability, keep) <= TOLERANCE:  # NaN fails too
+    rates = 0.0
+    if "forgetting_rates" in expected:
+        rates = _largest(expected["forgetting_rates"], found["forgetting_rates"])
+    if not np.max([probability, keep, rates]) <= TOLERANCE:  # NaN fails too
         raise ProofError(
             f"document {document} of {len(expected['probabilities'])} words: probabilities differ by "
-            f"{probability:.1e}, keep probabilities by {keep:.1e}; the tolerance is {TOLERANCE:.0e}"
+            f"{probability:.1e}, keep probabilities by {keep:.1e}, forgetting rates by {rates:.1e}; "
+            f"the tolerance is {TOLERANCE:.0e}"
         )
     return probability, keep
 

@@ -160,14 +160,17 @@ def describe(answer: Answer, asked: ClassifyRequest) -> dict[str, Any]:
 
 
 def _besides(answer: Answer, asked: ClassifyRequest) -> dict[str, Any]:
+    manifest, whole = answer.model.manifest, asked.explain == "steps"
     found: dict[str, Any] = {}
-    if answer.model.manifest.skips:
-        whole = asked.explain == "steps"
+    if manifest.skips:
         found["skip_map"] = explain.skip_map(answer) if whole else {"skip_rate": explain.skip_rate(answer)}
-    if answer.model.manifest.windows:
-        found["ngrams"] = explain.ngrams(answer, whole=asked.explain == "steps")
-    if answer.model.manifest.groups:
-        found["groups"] = explain.groups(answer.model.manifest, len(answer.text.token_ids))
+    if manifest.windows:
+        found["ngrams"] = explain.ngrams(answer, whole)
+    if manifest.forgets:
+        forgetting = explain.forgetting(answer)
+        found["forgetting"] = forgetting if whole else {"mean_rates": forgetting["mean_rates"]}
+    if manifest.groups:
+        found["groups"] = explain.groups(manifest, len(answer.text.token_ids))
     return found
 
 

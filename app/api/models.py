@@ -57,6 +57,7 @@ def _summary(registry: Registry, loaded: LoadedModel) -> dict[str, Any]:
             "trace": manifest.trace.model_dump(),
             "skip_map": manifest.skips,
             "groups": manifest.groups is not None,
+            "forgetting": manifest.forgets,
             "ngrams": manifest.windows is not None,
         },
         "longest_document": manifest.longest_document,

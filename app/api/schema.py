@@ -59,6 +59,15 @@ class Groups(BaseModel):
     updates: list[int]
 
 
+class Forgetting(BaseModel):
+    """Forgetting rates of the memory groups, slowest first; the array per token only with `explain: steps`."""
+
+    rates: list[list[float]] | None = Field(
+        None, description="Per token and group; the higher, the sooner forgotten."
+    )
+    mean_rates: list[float] = Field(description="Per group, over the text.")
+
+
 class NGram(BaseModel):
     """Words whose windows won pooled features."""
 
@@ -96,6 +105,7 @@ class ClassifiedDocument(BaseModel):
     summary: dict[str, Any] | None = None
     skip_map: SkipMap | None = None
     groups: Groups | None = None
+    forgetting: Forgetting | None = None
     ngrams: NGrams | None = None
     error: dict[str, Any] | None = None
 

@@ -38,10 +38,7 @@ def train(
         list[Path] | None, typer.Option(help="Labelled dev file; else a share of --train.")
     ] = None,
     recipe: Annotated[str | None, typer.Option(help="A recipe that ships, or a TOML file.")] = None,
-    architecture: Annotated[
-        str | None,
-        typer.Option(help="lstm, mtlstm, leap_lstm, mode_lstm, ode_lstm, dlstm or text_cnn."),
-    ] = None,
+    architecture: Annotated[str | None, typer.Option(help="One of those in docs/training.md.")] = None,
     labels: Annotated[str | None, typer.Option(help="Class names in order, with commas; else found.")] = None,
     polarity: Annotated[str | None, typer.Option(help="Sentiment per class, -1 to 1, with commas.")] = None,
     vectors: Annotated[

@@ -30,6 +30,9 @@ export function showFacts(reading, answer, timing) {
   const facts = [["Words", digits(reading.spans.length)]];
   if (reading.skipped) facts.push(["Skipped", describeSkips(reading)]);
   if (answer.groups) facts.push(["Updates by memory group", answer.groups.updates.map(digits).join(" · ")]);
+  if (answer.forgetting) {
+    facts.push(["Forgetting rate by memory group", answer.forgetting.mean_rates.map(percent).join(" · ")]);
+  }
   facts.push(["Time in the service", describeStages(timing)]);
   facts.push(["Round trip", milliseconds(timing.roundTripMs)]);
   const rows = facts.map(([name, value]) => element("div", "", element("dt", "", name), element("dd", "", value)));

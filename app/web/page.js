@@ -14,7 +14,19 @@ const curveView = new CurveView(byId("curve"), (index) => {
   select(index);
   documentView.reveal();
 });
-const ARCHITECTURES = { lstm: "LSTM", mtlstm: "MT-LSTM", leap_lstm: "Leap-LSTM" };
+const ARCHITECTURES = {
+  lstm: "LSTM",
+  mtlstm: "MT-LSTM",
+  leap_lstm: "Leap-LSTM",
+  cifg_lstm: "CIFG-LSTM",
+  clstm: "CLSTM",
+  mode_lstm: "MODE-LSTM",
+  ode_lstm: "ODE-LSTM",
+  dlstm: "DLSTM",
+  text_cnn: "TextCNN",
+  rnn: "RNN",
+  bag_of_words: "bag of words",
+};
 let models = [];
 let reading = null;
 let running = null; // AbortController of the request under way

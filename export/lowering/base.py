@@ -19,6 +19,7 @@ from export.graph import Dimension, Graph
 from models.text.storage import StoredVectors
 
 ROWS, LENGTH = "rows", "length"
+BUCKETS = (8, 16, 24, 32, 48, 64, 96, 128)  # words of a segment
 CAUSAL = TraceSpec(causal=True, meaning="after each word: the answer for the text up to and including it")
 
 
@@ -78,49 +79,71 @@ def answer_outputs(graph: Graph, logits: str, classes: int) -> None:
     step_output(graph, probabilities_step, graph.op("Softmax", logits, axis=-1))
 
 
-def lstm_weights(cell: nn.LSTM) -> tuple[NDArray[np.float32], NDArray[np.float32], NDArray[np.float32]]:
-    """W `(1, 4h, d)`, R `(1, 4h, h)`, B `(1, 8h)` of ONNX's LSTM, its gates in the order i, o, f, g."""
+@dataclass(frozen=True)
+class LSTMWeights:
+    """What ONNX's LSTM takes, its gates in the order i, o, f, g."""
 
-    def reorder(tensor: Tensor | nn.Module) -> NDArray[np.float32]:
-        i, f, g, o = np.split(array(tensor), 4)
-        return np.concatenate([i, o, f, g])
+    w: NDArray[np.float32]  # (1, 4 hidden, input)
+    r: NDArray[np.float32]  # (1, 4 hidden, hidden)
+    b: NDArray[np.float32]  # (1, 8 hidden)
+    p: NDArray[np.float32] | None = None  # (1, 3 hidden): peepholes of i, o, f
 
-    bias = np.concatenate([reorder(cell.bias_ih_l0), reorder(cell.bias_hh_l0)])
-    return reorder(cell.weight_ih_l0)[None], reorder(cell.weight_hh_l0)[None], bias[None]
+
+def lstm_weights(cell: nn.LSTM) -> LSTMWeights:
+    """The weights of a one-layer LSTM of PyTorch."""
+    bias = np.concatenate([ifgo_to_iofg(cell.bias_ih_l0), ifgo_to_iofg(cell.bias_hh_l0)])
+    return LSTMWeights(
+        ifgo_to_iofg(cell.weight_ih_l0)[None], ifgo_to_iofg(cell.weight_hh_l0)[None], bias[None]
+    )
+
+
+def ifgo_to_iofg(packed: Tensor | nn.Module) -> NDArray[np.float32]:
+    """Gates from PyTorch's order to ONNX's."""
+    i, f, g, o = np.split(array(packed), 4)
+    return np.concatenate([i, o, f, g])
 
 
 def lstm(
     graph: Graph,
-    cell: nn.LSTM,
+    weights: LSTMWeights,
     name: str,
     x: str,
     states: tuple[str, str],
     lengths: str = "",
     direction: str = "forward",
+    **attributes: int,
 ) -> tuple[str, str, str]:
-    """ONNX's LSTM with a cell's weights.
+    """ONNX's LSTM.
 
     Args:
         graph: the graph to add to.
-        cell: a one-layer LSTM of PyTorch.
-        name: prefix of its weights' names.
+        weights: its weights.
+        name: prefix of their names.
         x: `[length, rows, features]`.
         states: h and c before the first word, `[rows, hidden]`.
         lengths: int64 `[rows]` where padding must not be read, else "".
         direction: forward, or reverse from the last real word.
+        attributes: more of the operator's.
 
     Returns:
         h at every word `[length, rows, hidden]`, and h and c in the end `[rows, hidden]`.
     """
-    w, r, b = lstm_weights(cell)
     first, last = graph.integers(0), graph.integers(1)
     initial = [graph.op("Unsqueeze", state, first) for state in states]
-    sequence_lens = graph.op("Cast", lengths, to=TensorProto.INT32) if lengths else ""
-    weights = [graph.constant(f"{name}.{part}", value) for part, value in (("w", w), ("r", r), ("b", b))]
-    y, h, c = graph.ops(
-        "LSTM", [x, *weights, sequence_lens, *initial], 3, hidden_size=cell.hidden_size, direction=direction
-    )
+    constants = [
+        graph.constant(f"{name}.{part}", value)
+        for part, value in (("w", weights.w), ("r", weights.r), ("b", weights.b))
+    ]
+    peepholes = [] if weights.p is None else [graph.constant(f"{name}.p", weights.p)]
+    inputs = [x, *constants, int32_lengths(graph, lengths), *initial, *peepholes]
+    hidden_size = weights.r.shape[-1]
+    y, h, c = graph.ops("LSTM", inputs, 3, hidden_size=hidden_size, direction=direction, **attributes)
     return graph.op("Squeeze", y, last), graph.op("Squeeze", h, first), graph.op("Squeeze", c, first)
+
+
+def int32_lengths(graph: Graph, lengths: str) -> str:
+    """`lengths` as ONNX's recurrent operators want them; "" stays."""
+    return graph.op("Cast", lengths, to=TensorProto.INT32) if lengths else ""
 
 
 def padded_length(graph: Graph, token_ids: str) -> str:

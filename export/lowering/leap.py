@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from app.bundle import TensorSpec, TraceSpec
-from export.lowering.base import Lowered
+from export.lowering.base import BUCKETS, Lowered
 from export.lowering.leap_look_ahead import look_ahead
 from export.lowering.leap_read import read
-from export.lowering.lstm import BUCKETS
 from models.architectures.leap import LeapLSTM
 from models.text.storage import StoredVectors
 

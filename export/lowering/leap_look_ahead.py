@@ -17,6 +17,7 @@ from export.lowering.base import (
     embed,
     linear,
     lstm,
+    lstm_weights,
     padded_length,
     pass_inputs,
     state_input,
@@ -43,7 +44,7 @@ def look_ahead(model: LeapLSTM, embedding: StoredVectors, features: TensorSpec) 
     x = embed(graph, embedding, graph.op("Concat", token_ids, next_ids, axis=1))  # [length + reach, rows, d]
     own = graph.slice(x, 0, -reach, axis=0)
     backwards, h_next, c_next = lstm(
-        graph, ahead.reverse, "reverse", own, (reverse_h, reverse_c), lengths, "reverse"
+        graph, lstm_weights(ahead.reverse), "reverse", own, (reverse_h, reverse_c), lengths, "reverse"
     )
     following = graph.op(
         "Concat",

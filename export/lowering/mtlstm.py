@@ -14,8 +14,8 @@ import numpy as np
 
 from app.bundle import GroupSpec, PassSpec, TensorSpec
 from export.graph import Graph
-from export.lowering import lstm as plain
 from export.lowering.base import (
+    BUCKETS,
     CAUSAL,
     Lowered,
     answer_outputs,
@@ -24,6 +24,7 @@ from export.lowering.base import (
     embed,
     linear,
     lstm,
+    lstm_weights,
     pass_inputs,
     state_input,
     state_output,
@@ -61,7 +62,7 @@ def buckets(slowest: int) -> tuple[int, ...]:
     """
     if slowest > _SLOWEST:
         raise ConfigError(f"a slowest period of {slowest} words cannot be exported; the limit is {_SLOWEST}")
-    return tuple(sorted({-(-bucket // slowest) * slowest for bucket in plain.BUCKETS}))
+    return tuple(sorted({-(-bucket // slowest) * slowest for bucket in BUCKETS}))
 
 
 class _Cascade:
@@ -88,7 +89,9 @@ class _Cascade:
         joined = self.graph.op("Concat", *inputs, axis=2) if len(inputs) > 1 else x
         states = self.h_start[k], self.c_start[k]
         if isinstance(group, MemoryGroup):
-            h, self.h_end[k], self.c_end[k] = lstm(self.graph, group.cell, f"group_{k}", joined, states)
+            h, self.h_end[k], self.c_end[k] = lstm(
+                self.graph, lstm_weights(group.cell), f"group_{k}", joined, states
+            )
         else:
             assert isinstance(group, MemoryGroupWithCellGates)
             cells = [self._read(self.c[j], j, k) for j in self.model.sources(k)]

@@ -13,6 +13,7 @@ import numpy as np
 from app.bundle import PassSpec, TensorSpec, WindowSpec
 from export.graph import Graph
 from export.lowering.base import (
+    BUCKETS,
     CAUSAL,
     Lowered,
     answer_outputs,
@@ -26,7 +27,6 @@ from export.lowering.base import (
     state_input,
     state_output,
 )
-from export.lowering.lstm import BUCKETS
 from models.architectures.windows import WindowModel
 from models.text.storage import StoredVectors
 

@@ -52,11 +52,13 @@ class Trace:
         logits: `(batch, time, classes)`.
         keep_probability: `(batch, time)`, or None for models that read all.
         skipped: bool `(batch, time)`, or None for models that read all.
+        forgetting_rates: `(batch, time, groups)`, the mean of each memory group, or None for other models.
     """
 
     logits: Tensor
     keep_probability: Tensor | None = None
     skipped: Tensor | None = None
+    forgetting_rates: Tensor | None = None
 
 
 class Architecture(nn.Module, ABC):
@@ -109,3 +111,10 @@ def init_uniform(module: nn.Module, bound: float) -> None:
 def at_end(states: Tensor, lengths: Tensor) -> Tensor:
     """The state at each document's last word: `(batch, time, hidden)` -> `(batch, hidden)`."""
     return states[torch.arange(len(states), device=states.device), lengths - 1]
+
+
+def reverse_words(x: Tensor, lengths: Tensor) -> Tensor:
+    """Each row's real words in reverse order, padding left where it is: `(batch, time, …)`."""
+    words = torch.arange(x.shape[1], device=x.device)
+    index = torch.where(words < lengths.unsqueeze(1), lengths.unsqueeze(1) - 1 - words, words)
+    return x.gather(1, index.unsqueeze(-1).expand_as(x))

@@ -21,7 +21,15 @@ from pydantic import Field
 from torch import Tensor, nn
 from torch.nn import functional
 
-from models.architectures.base import Answer, Architecture, ModelConfig, Trace, at_end, init_uniform
+from models.architectures.base import (
+    Answer,
+    Architecture,
+    ModelConfig,
+    Trace,
+    at_end,
+    init_uniform,
+    reverse_words,
+)
 
 KEEP, SKIP = 0, 1
 
@@ -123,7 +131,9 @@ class LookAhead(nn.Module):
     def forward(self, x: Tensor, lengths: Tensor) -> Tensor:
         """Features of the following text: `(batch, time, embedding)` -> `(batch, time, size)`."""
         x = x * _real_words(x[..., 0], lengths).unsqueeze(-1)
-        backwards = _reverse(self.reverse(_reverse(x, lengths))[0], lengths)  # (batch, time, reverse)
+        backwards = reverse_words(
+            self.reverse(reverse_words(x, lengths))[0], lengths
+        )  # (batch, time, reverse)
         channels = x.transpose(1, 2)  # (batch, embedding, time)
         windows = [
             functional.relu(conv(functional.pad(channels, (0, width - 1)))).transpose(1, 2)
@@ -139,10 +149,3 @@ def _real_words(like: Tensor, lengths: Tensor) -> Tensor:
     """1 at real words and 0 at padding, `(batch, time)`."""
     words = torch.arange(like.shape[1], device=lengths.device)
     return (words < lengths.unsqueeze(1)).to(torch.get_default_dtype())
-
-
-def _reverse(x: Tensor, lengths: Tensor) -> Tensor:
-    """Each row's real words in reverse order, padding left where it is."""
-    words = torch.arange(x.shape[1], device=x.device)
-    index = torch.where(words < lengths.unsqueeze(1), lengths.unsqueeze(1) - 1 - words, words)
-    return x.gather(1, index.unsqueeze(-1).expand_as(x))

@@ -2,22 +2,51 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from typing import Annotated
 
 from pydantic import Field
 from torch import Tensor
 
-from models.architectures.base import Architecture
+from models.architectures.bag_of_words import BagOfWords, BagOfWordsConfig
+from models.architectures.base import Architecture, ModelConfig
+from models.architectures.cifg import CIFG, CIFGConfig
+from models.architectures.clstm import CLSTM, CLSTMConfig
 from models.architectures.leap import LeapLSTM, LeapLSTMConfig
 from models.architectures.lstm import LSTM, LSTMConfig
 from models.architectures.mode import MODELSTM, DLSTMConfig, MODELSTMConfig, ODELSTMConfig
 from models.architectures.mtlstm import MTLSTM, MTLSTMConfig, largest_group_count
+from models.architectures.rnn import RNN, RNNConfig
 from models.architectures.text_cnn import TextCNN, TextCNNConfig
 
 AnyModelConfig = Annotated[
-    LSTMConfig | MTLSTMConfig | LeapLSTMConfig | MODELSTMConfig | ODELSTMConfig | DLSTMConfig | TextCNNConfig,
+    LSTMConfig
+    | MTLSTMConfig
+    | LeapLSTMConfig
+    | CIFGConfig
+    | CLSTMConfig
+    | MODELSTMConfig
+    | ODELSTMConfig
+    | DLSTMConfig
+    | TextCNNConfig
+    | RNNConfig
+    | BagOfWordsConfig,
     Field(discriminator="architecture"),
 ]
+
+_NETWORKS: Mapping[type[ModelConfig], Callable[..., Architecture]] = {
+    LSTMConfig: LSTM,
+    MTLSTMConfig: MTLSTM,
+    LeapLSTMConfig: LeapLSTM,
+    CIFGConfig: CIFG,
+    CLSTMConfig: CLSTM,
+    MODELSTMConfig: MODELSTM,
+    ODELSTMConfig: MODELSTM,
+    DLSTMConfig: MODELSTM,
+    TextCNNConfig: TextCNN,
+    RNNConfig: RNN,
+    BagOfWordsConfig: BagOfWords,
+}
 
 
 def resolve(config: AnyModelConfig, mean_length: float) -> AnyModelConfig:
@@ -34,14 +63,4 @@ def build(config: AnyModelConfig, embedding: Tensor, classes: int) -> Architectu
     Raises:
         ConfigError: sizes that do not go together.
     """
-    match config:
-        case LSTMConfig():
-            return LSTM(config, embedding, classes)
-        case MTLSTMConfig():
-            return MTLSTM(config, embedding, classes)
-        case LeapLSTMConfig():
-            return LeapLSTM(config, embedding, classes)
-        case MODELSTMConfig() | ODELSTMConfig() | DLSTMConfig():
-            return MODELSTM(config, embedding, classes)
-        case TextCNNConfig():
-            return TextCNN(config, embedding, classes)
+    return _NETWORKS[type(config)](config, embedding, classes)

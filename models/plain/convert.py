@@ -5,10 +5,14 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
+from models.architectures.bag_of_words import BagOfWords
+from models.architectures.cifg import CIFGCell
+from models.architectures.clstm import CLSTMCell
 from models.architectures.leap import LeapLSTM
-from models.architectures.lstm import LSTM
 from models.architectures.mode import MODELSTM, SmallStates
 from models.architectures.mtlstm import MTLSTM, MemoryGroup, MemoryGroupWithCellGates
+from models.architectures.peephole import PeepholeLSTM
+from models.architectures.recurrent import Recurrent
 from models.architectures.text_cnn import TextCNN
 from models.architectures.windows import WindowModel
 from models.plain.gates import Weights
@@ -16,9 +20,18 @@ from models.plain.gates import Weights
 _PACKED = "ifco"  # the order of the gates in packed matrices; c is the candidate, there called g
 
 
-def lstm_weights(model: LSTM) -> Weights:
-    """For `models.plain.lstm`."""
-    return _cell(model.cell) | _classifier(model.classifier)
+def recurrent_weights(model: Recurrent) -> Weights:
+    """For the plain cell of the same layer, or `models.plain.bidirectional` with it."""
+    cell = _layer(model.cell)
+    if model.backward_cell is None:
+        return cell | _classifier(model.classifier)
+    backward = _layer(model.backward_cell)
+    return _named("forward", cell) | _named("backward", backward) | _classifier(model.classifier)
+
+
+def bag_of_words_weights(model: BagOfWords) -> Weights:
+    """For `models.plain.bag_of_words`."""
+    return _classifier(model.classifier)
 
 
 def mtlstm_weights(model: MTLSTM) -> Weights:
@@ -38,8 +51,8 @@ def leap_weights(model: LeapLSTM) -> Weights:
     for width, conv in zip(model.look_ahead.widths, model.look_ahead.filters, strict=True):
         filters |= _filters(width, conv)
     return {
-        **{f"lstm.{name}": weight for name, weight in cell.items()},
-        **{f"reverse.{name}": weight for name, weight in _cell(model.look_ahead.reverse).items()},
+        **_named("lstm", cell),
+        **_named("reverse", _cell(model.look_ahead.reverse)),
         **filters,
         "h_end": model.look_ahead.h_end.detach(),
         "W_1": torch.cat([layer.weight.detach() for layer in parts], dim=1),
@@ -99,12 +112,37 @@ def _widen(block: Tensor, columns: Tensor, width: int) -> Tensor:
     return wide
 
 
+def _layer(cell: nn.Module) -> dict[str, Tensor]:
+    if isinstance(cell, nn.LSTM):
+        return _cell(cell)
+    if isinstance(cell, nn.RNN):
+        w, u, b = _packed(cell)
+        return {"W_h": w.detach(), "U_h": u.detach(), "b_h": b.detach()}
+    if isinstance(cell, CIFGCell):
+        return _packed_layer(cell, "foc")
+    if isinstance(cell, CLSTMCell):
+        return _packed_layer(cell, "roc")
+    assert isinstance(cell, PeepholeLSTM)
+    v_i, v_f, v_o = cell.cell_to_gate.detach()
+    return _packed_layer(cell, _PACKED) | {"V_i": v_i, "V_f": v_f, "V_o": v_o}
+
+
+def _packed_layer(cell: PeepholeLSTM | CIFGCell | CLSTMCell, gates: str) -> dict[str, Tensor]:
+    w, u, b = cell.inputs.weight, cell.recurrent.weight, cell.inputs.bias
+    return _split("W", w, gates) | _split("U", u, gates) | _split("b", b, gates)
+
+
+def _named(name: str, weights: dict[str, Tensor]) -> dict[str, Tensor]:
+    """The weights of one part of a model."""
+    return {f"{name}.{key}": weight for key, weight in weights.items()}
+
+
 def _cell(cell: nn.LSTM) -> dict[str, Tensor]:
     w, u, b = _packed(cell)
     return _split("W", w) | _split("U", u) | _split("b", b)
 
 
-def _packed(cell: nn.LSTM) -> tuple[Tensor, Tensor, Tensor]:
+def _packed(cell: nn.LSTM | nn.RNN) -> tuple[Tensor, Tensor, Tensor]:
     """W, U and the one bias that PyTorch's two add up to."""
     w, u, b_w, b_u = cell.all_weights[0]
     return w, u, b_w + b_u

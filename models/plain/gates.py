@@ -39,4 +39,4 @@ def part(weights: Weights, name: str) -> Weights:
 
 def zero_state(weights: Weights) -> Tensor:
     """The state before the first word, `(hidden,)`."""
-    return torch.zeros_like(weights["U_i"][:, 0])
+    return torch.zeros_like(weights["U_o"][:, 0])

@@ -64,6 +64,13 @@ def test_skip_rate_is_the_share_of_skipped_words(registry: Registry) -> None:
     assert explain.skip_map(read)["skip_rate"] == 0.25
 
 
+def test_forgetting_rates_are_averaged_over_the_words(registry: Registry) -> None:
+    read = answer(registry, "reviews", "good film", forgetting_rates=[[0.1, 0.5, 0.9], [0.3, 0.5, 0.7]])
+    found = explain.forgetting(read)
+    assert found["rates"].shape == (2, 3)
+    np.testing.assert_allclose(found["mean_rates"], [0.2, 0.5, 0.8], rtol=1e-6)
+
+
 def test_groups_count_their_updates(registry: Registry) -> None:
     found = explain.groups(registry.find("reviews").manifest, 7)
     assert found == {"sizes": [5, 3], "periods": [1, 2], "updates": [7, 3]}

@@ -12,12 +12,16 @@ from numpy.typing import NDArray
 from export.lowering.base import Lowered, array
 from export.lowering.registry import lower
 from export.reading import Arrays, GraphReader
+from models.architectures.bag_of_words import BagOfWordsConfig
 from models.architectures.base import Architecture
+from models.architectures.cifg import CIFGConfig
+from models.architectures.clstm import CLSTMConfig
 from models.architectures.leap import LeapLSTMConfig
 from models.architectures.lstm import LSTMConfig
 from models.architectures.mode import DLSTMConfig, MODELSTMConfig, ODELSTMConfig
 from models.architectures.mtlstm import MTLSTMConfig
 from models.architectures.registry import AnyModelConfig
+from models.architectures.rnn import RNNConfig
 from models.architectures.text_cnn import TextCNNConfig
 from models.architectures.windows import WindowModel
 from models.text.storage import Storage, store_vectors
@@ -25,6 +29,24 @@ from tests.models.networks import VOCABULARY, random_network
 
 NETWORKS: dict[str, AnyModelConfig] = {
     "lstm": LSTMConfig(hidden=12),
+    "lstm_diagonal": LSTMConfig(hidden=7, cell_to_gate="diagonal"),
+    "lstm_diagonal_previous": LSTMConfig(hidden=7, cell_to_gate="diagonal", output_gate_cell="previous"),
+    "lstm_full": LSTMConfig(hidden=7, cell_to_gate="full"),
+    "lstm_full_previous": LSTMConfig(hidden=7, cell_to_gate="full", output_gate_cell="previous"),
+    "blstm": LSTMConfig(hidden=9, bidirectional=True),
+    "blstm_diagonal": LSTMConfig(hidden=6, cell_to_gate="diagonal", bidirectional=True),
+    "blstm_full": LSTMConfig(hidden=6, cell_to_gate="full", bidirectional=True),
+    "cifg": CIFGConfig(hidden=9),
+    "cifg_both": CIFGConfig(hidden=6, bidirectional=True),
+    "clstm": CLSTMConfig(hidden=10),
+    "clstm_mean": CLSTMConfig(hidden=7, groups=2, readout="mean_all"),
+    "clstm_one_group": CLSTMConfig(hidden=4, groups=1),
+    "clstm_both": CLSTMConfig(hidden=9, groups=4, bidirectional=True),
+    "clstm_mean_both": CLSTMConfig(hidden=6, readout="mean_all", bidirectional=True),
+    "rnn": RNNConfig(hidden=9),
+    "rnn_both": RNNConfig(hidden=5, bidirectional=True),
+    "cbow": BagOfWordsConfig(),
+    "nbow": BagOfWordsConfig(pooling="sum", activation="tanh"),
     "f2s": MTLSTMConfig(hidden=10, groups=3),
     "f2s_full": MTLSTMConfig(hidden=10, groups=3, cell_to_gate="full"),
     "s2f": MTLSTMConfig(hidden=11, groups=4, strategy="slow_to_fast"),
@@ -43,6 +65,12 @@ NETWORKS: dict[str, AnyModelConfig] = {
 # the sizes of the models that ship: sums are long enough for another order of summation to show
 REALISTIC: dict[str, AnyModelConfig] = {
     "lstm_300": LSTMConfig(hidden=300),
+    "lstm_full_100": LSTMConfig(hidden=100, cell_to_gate="full"),
+    "blstm_120": LSTMConfig(hidden=120, bidirectional=True),
+    "cifg_both_120": CIFGConfig(hidden=120, bidirectional=True),
+    "clstm_120": CLSTMConfig(),
+    "clstm_mean_both_120": CLSTMConfig(readout="mean_all", bidirectional=True),
+    "rnn_both_120": RNNConfig(hidden=120, bidirectional=True),
     "f2s_250": MTLSTMConfig(hidden=250, groups=5),
     "s2f_full_100": MTLSTMConfig(hidden=100, groups=3, strategy="slow_to_fast", cell_to_gate="full"),
     "leap_300": LeapLSTMConfig(hidden=300),
@@ -99,6 +127,8 @@ def traced(model: Architecture, document: NDArray[np.int32]) -> Arrays:
     found: Arrays = {"logits": logits.numpy(), "probabilities": torch.softmax(logits, -1).numpy()}
     if trace.skipped is not None and trace.keep_probability is not None:
         found |= {"skipped": trace.skipped[0].numpy(), "keep_probability": trace.keep_probability[0].numpy()}
+    if trace.forgetting_rates is not None:
+        found["forgetting_rates"] = trace.forgetting_rates[0].numpy()
     if isinstance(model, WindowModel):
         winners = model.winners(ids, lengths)
         found |= {"last_word": winners.last_word[0].numpy(), "feature_weight": winners.weight[0].numpy()}

@@ -10,7 +10,15 @@ import pytest
 from rich.console import Console
 from tokenizers import Tokenizer
 
+from app.answer import Answer
+from app.api.classify import describe
+from app.api.schema import ClassifyRequest
 from app.bundle import CARD, MANIFEST, TOKENIZER, Manifest, read_manifest
+from app.engine.golden import read_alone
+from app.engine.registry import load_registry
+from app.scheduler.document import Reading
+from app.settings import read_settings
+from app.text import tokenize
 from export import command
 from export.card import CardError, read_comparisons
 from export.command import ExportOptions, export_run
@@ -26,6 +34,17 @@ from models.training.run_folder import WEIGHTS, RunFolder
 from tests.models.tiny_run import OPTIONS, SMALL, tiny_run, write_documents
 
 QUIET = Console(quiet=True)
+# what the service tells besides the trace
+EXPLAINED = {
+    "mtlstm": {"groups"},
+    "leap_lstm": {"skip_map"},
+    "clstm": {"forgetting"},
+    "b_clstm": {"forgetting"},
+    "mode_lstm": {"ngrams"},
+    "ode_lstm": {"ngrams"},
+    "dlstm": {"ngrams"},
+    "text_cnn": {"ngrams"},
+}
 
 
 @pytest.fixture(scope="module")
@@ -55,15 +74,17 @@ def test_bundle_is_what_the_service_expects(
 ) -> None:
     folder, manifest = export(runs[architecture], tmp_path / "bundles", version="1.2")
     assert folder == tmp_path / "bundles" / "tiny" / "1.2"
-    assert (manifest.name, manifest.version, manifest.architecture) == ("tiny", "1.2", architecture)
+    record = runs[architecture].record()
+    assert (manifest.name, manifest.version) == ("tiny", "1.2")
+    assert manifest.architecture == record.config.model.architecture
     assert manifest.labels == ("negative", "positive")
     assert manifest.polarity == (-1.0, 1.0)
     assert manifest.skips == (architecture == "leap_lstm")
-    assert manifest.trace.causal == (architecture != "leap_lstm")
-    assert (manifest.windows is None) == (architecture in ("lstm", "mtlstm", "leap_lstm"))
-    assert manifest.sizes.get("hidden", 12) == 12
-    assert manifest.sizes.get("mlp", 24) == 24
-    record = runs[architecture].record()
+    assert manifest.trace.causal == (architecture not in ("leap_lstm", "b_clstm"))
+    of_windows = EXPLAINED.get(architecture) == {"ngrams"}
+    assert (manifest.windows is not None) == of_windows
+    assert manifest.sizes.get("mlp") == (24 if of_windows else None)
+    assert manifest.sizes.get("hidden") == (None if of_windows or architecture == "bag_of_words" else 12)
     assert (manifest.sizes["vocabulary"], manifest.sizes["embedding"]) == record.embedding_shape
     ((_, report),) = runs[architecture].evaluations()
     assert manifest.training.metrics["test"]["accuracy"] == report["accuracy"]
@@ -91,6 +112,31 @@ def test_bundle_answers_its_golden_documents(
         )
         if document.skipped is not None:
             assert found["skipped"].tolist() == list(document.skipped)
+
+
+@pytest.mark.parametrize("architecture", SMALL)
+def test_service_explains_what_the_architecture_can(
+    runs: dict[str, RunFolder], tmp_path: Path, architecture: str
+) -> None:
+    export(runs[architecture], tmp_path / "bundles")
+    model = load_registry(read_settings(bundles=tmp_path / "bundles")).find("tiny")
+    text = "word1 good word2 bad " * 40  # two segments
+    written = read_alone(model, text)
+    read = Reading(written, 0.0, 0.0, written)
+    answer = Answer(model, tokenize(model.tokenizer, text, 1000, "error"), read, 0.0)
+    found = describe(answer, ClassifyRequest(input=text))
+    assert found["steps"]["probs"].shape == (160, 2)
+    assert found["steps"]["probs"][-1].tolist() == found["probs"].tolist()
+    besides = set(found) & {"skip_map", "groups", "forgetting", "ngrams"}
+    assert besides == EXPLAINED.get(architecture, set())
+    if "forgetting" in found:
+        assert found["forgetting"]["rates"].shape == (160, 3)
+        shorter = describe(answer, ClassifyRequest(input=text, explain="summary"))
+        assert set(shorter["forgetting"]) == {"mean_rates"}
+    if "ngrams" in found:
+        assert found["ngrams"]["share"].shape == (160,)
+        shorter = describe(answer, ClassifyRequest(input=text, explain="summary"))
+        assert set(shorter["ngrams"]) == {"top"}
 
 
 def test_one_golden_document_is_longer_than_a_segment(runs: dict[str, RunFolder], tmp_path: Path) -> None:

@@ -8,15 +8,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from app.bundle import PassSpec
+from export.golden import compare
 from export.lowering.mtlstm import buckets
 from export.lowering.registry import lower
 from export.reading import Arrays
 from models.architectures.base import Architecture
 from models.architectures.mtlstm import MTLSTMConfig
 from models.errors import ConfigError
+from models.golden.cases import Case
+from models.golden.networks import has_network
 from models.text.storage import Storage, store_vectors
 from tests.export.lowered import NETWORKS, REALISTIC, documents, lower_pair, pair, traced
-from tests.models.cases import Case, golden, load
+from tests.models.cases import FOLDER, golden
 from tests.models.networks import random_network
 
 ALL = [*NETWORKS, *REALISTIC]
@@ -84,35 +87,14 @@ def test_batch_mates_and_segments_change_no_bit(name: str) -> None:
         assert_identical(found, expected)
 
 
-GOLDEN = [
-    *(case for case in golden("lstm_graves") if case.config["v"] == "none"),
-    *golden("mtlstm_f2s"),
-    *golden("mode_lstm"),
-    *(
-        case
-        for case in golden("leap_lstm")
-        if case.config["mode"] == "argmax" and case.config["layout"] == "paper"
-    ),
-]
+GOLDEN = [case for file in sorted(FOLDER.glob("*.json")) for case in golden(file.stem) if has_network(case)]
 
 
-@pytest.mark.parametrize("case", GOLDEN, ids=lambda case: f"{case.config.get('mode', 'reads')}_{case.name}")
+@pytest.mark.parametrize("case", GOLDEN, ids=lambda case: f"{case.model}-{case.name}")
 def test_graph_reproduces_the_golden_case(case: Case) -> None:
-    network = lower_pair(load(case).float(), "float32")
-    _, ids, lengths = case.padded()
-    batch = [row[:length].numpy().astype(np.int32) for row, length in zip(ids, lengths.tolist(), strict=True)]
-    for sequence, found in enumerate(network.reader.read(batch, network.lowered.length_buckets[0])):
-        expected = {
-            "logits": case.expected(sequence, "logits"),
-            "probabilities": case.expected(sequence, "probs"),
-        }
-        if "mode" in case.config:
-            expected |= {"skipped": case.expected(sequence, "skip") == 1}
-            expected |= {"keep_probability": case.expected(sequence, "pi")[:, 0]}
-        if "scales" in case.config:
-            last_word = torch.tensor(case.sequences[sequence]["final"]["argmax_t"]).flatten() - 1
-            assert found["last_word"].tolist() == last_word.tolist()
-        assert_close(found, {name: values.numpy() for name, values in expected.items()})
+    differences = compare(case)
+    assert differences.graph is not None
+    assert differences.graph <= 1e-5
 
 
 @pytest.mark.parametrize("storage", ["float32", "float16", "int8"])

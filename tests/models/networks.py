@@ -2,17 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import torch
 from torch import Tensor
 
+from models.architectures.bag_of_words import BagOfWords
 from models.architectures.base import Architecture
+from models.architectures.cifg import CIFG
+from models.architectures.clstm import CLSTM, CLSTMCell
 from models.architectures.leap import LeapLSTM
 from models.architectures.lstm import LSTM
 from models.architectures.mode import MODELSTM
 from models.architectures.mtlstm import MTLSTM
+from models.architectures.peephole import PeepholeLSTM
+from models.architectures.recurrent import Recurrent
 from models.architectures.registry import AnyModelConfig, build
+from models.architectures.rnn import RNN
 from models.architectures.text_cnn import TextCNN
-from models.plain import convert, leap, lstm, mtlstm, windows
+from models.architectures.windows import WindowModel
+from models.plain import bag_of_words, bidirectional, cifg, clstm, convert, leap, lstm, mtlstm, rnn, windows
+from models.plain.gates import Weights, classify
 
 VOCABULARY = 50
 
@@ -40,17 +50,50 @@ def random_batch(lengths: list[int], seed: int = 0) -> tuple[Tensor, Tensor]:
     return ids.masked_fill(torch.arange(ids.shape[1]) >= length.unsqueeze(1), 0), length
 
 
-def plain_reading(
-    model: Architecture, words: Tensor
-) -> lstm.Reading | leap.LeapReading | windows.WindowReading:
-    """The same network's plain cell on embedded words `(time, embedding)`."""
-    if isinstance(model, LSTM):
-        return lstm.read(convert.lstm_weights(model), words)
+def plain_logits(model: Architecture, words: Tensor) -> Tensor:
+    """Class logits `(time, classes)` of the same network's plain cell, on embedded words `(time, embedding)`."""
+    if isinstance(model, Recurrent):
+        return _recurrent_logits(model, words)
+    if isinstance(model, BagOfWords):
+        weights = convert.bag_of_words_weights(model)
+        return bag_of_words.read(weights, words, model.pooling, model.activation)
     if isinstance(model, MTLSTM):
-        return mtlstm.read(convert.mtlstm_weights(model), words, model.sizes, model.strategy)
+        return mtlstm.read(convert.mtlstm_weights(model), words, model.sizes, model.strategy).logits
+    if isinstance(model, WindowModel):
+        return window_reading(model, words).logits
+    assert isinstance(model, LeapLSTM)
+    return leap_reading(model, words).logits
+
+
+def leap_reading(model: LeapLSTM, words: Tensor) -> leap.LeapReading:
+    return leap.read(convert.leap_weights(model), words, model.config.filter_widths)
+
+
+def window_reading(model: WindowModel, words: Tensor) -> windows.WindowReading:
     if isinstance(model, MODELSTM):
         return windows.read_mode(convert.mode_weights(model), words, model.config.scales)
-    if isinstance(model, TextCNN):
-        return windows.read_text_cnn(convert.text_cnn_weights(model), words, model.config.filter_widths)
-    assert isinstance(model, LeapLSTM)
-    return leap.read(convert.leap_weights(model), words, model.config.filter_widths)
+    assert isinstance(model, TextCNN)
+    return windows.read_text_cnn(convert.text_cnn_weights(model), words, model.config.filter_widths)
+
+
+def _recurrent_logits(model: Recurrent, words: Tensor) -> Tensor:
+    weights, states = convert.recurrent_weights(model), _plain_states(model)
+    if model.backward_cell is not None:
+        return bidirectional.read(weights, words, states).logits
+    return classify(weights, states(weights, words))
+
+
+def _plain_states(model: Recurrent) -> Callable[[Weights, Tensor], Tensor]:
+    """Reads words with one direction's weights and gives what the classifier reads."""
+    if isinstance(model, RNN):
+        return rnn.states
+    if isinstance(model, CIFG):
+        return lambda weights, words: cifg.states(weights, words)[0]
+    if isinstance(model, CLSTM):
+        assert isinstance(model.cell, CLSTMCell)
+        sizes = model.cell.sizes
+        readout: clstm.Readout = "slowest" if model.readout == "last" else "mean_all"
+        return lambda weights, words: clstm.read_out(clstm.states(weights, words, sizes)[0], sizes, readout)
+    assert isinstance(model, LSTM)
+    cell = model.cell.output_gate_cell if isinstance(model.cell, PeepholeLSTM) else "new"
+    return lambda weights, words: lstm.states(weights, words, cell)[0]

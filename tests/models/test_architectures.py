@@ -9,16 +9,19 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 from torch import Tensor, nn
 
+from models.architectures.bag_of_words import BagOfWordsConfig
+from models.architectures.cifg import CIFGConfig
+from models.architectures.clstm import CLSTM, CLSTMConfig
 from models.architectures.leap import LeapLSTM, LeapLSTMConfig
 from models.architectures.lstm import LSTM, LSTMConfig
 from models.architectures.mode import DLSTMConfig, MODELSTMConfig, ODELSTMConfig
 from models.architectures.mtlstm import MTLSTM, MTLSTMConfig, group_sizes, largest_group_count
 from models.architectures.registry import AnyModelConfig, build, resolve
+from models.architectures.rnn import RNNConfig
 from models.architectures.text_cnn import TextCNNConfig
 from models.architectures.windows import WindowModel
 from models.errors import ConfigError
-from models.plain.windows import WindowReading
-from tests.models.networks import plain_reading, random_batch, random_network
+from tests.models.networks import leap_reading, plain_logits, random_batch, random_network, window_reading
 
 LENGTHS = st.lists(st.integers(1, 20), min_size=1, max_size=4)
 SEEDS = st.integers(0, 1000)
@@ -59,8 +62,51 @@ WINDOW_CONFIGS = st.one_of(
     ),
     st.builds(TextCNNConfig, filter_widths=WINDOWS, filters=st.integers(1, 3), mlp=st.integers(1, 5)),
 )
-CAUSAL_CONFIGS = st.one_of(st.builds(LSTMConfig, hidden=st.integers(1, 8)), mtlstm_configs(), WINDOW_CONFIGS)
-CONFIGS = st.one_of(CAUSAL_CONFIGS, LEAP_CONFIGS)
+
+
+@st.composite
+def lstm_configs(draw: st.DrawFn, bidirectional: bool) -> LSTMConfig:
+    cell_to_gate = draw(st.sampled_from(["none", "diagonal", "full"]))
+    cells = ["new"] if cell_to_gate == "none" else ["new", "previous"]
+    return LSTMConfig(
+        hidden=draw(st.integers(1, 8)),
+        cell_to_gate=cell_to_gate,
+        output_gate_cell=draw(st.sampled_from(cells)),
+        bidirectional=bidirectional,
+    )
+
+
+@st.composite
+def clstm_configs(draw: st.DrawFn, bidirectional: bool) -> CLSTMConfig:
+    groups = draw(st.integers(1, 4))
+    return CLSTMConfig(
+        hidden=draw(st.integers(groups, 9)),
+        groups=groups,
+        readout=draw(st.sampled_from(["slowest", "mean_all"])),
+        bidirectional=bidirectional,
+    )
+
+
+CAUSAL_CONFIGS = st.one_of(
+    lstm_configs(bidirectional=False),
+    mtlstm_configs(),
+    st.builds(CIFGConfig, hidden=st.integers(1, 8)),
+    clstm_configs(bidirectional=False),
+    st.builds(RNNConfig, hidden=st.integers(1, 8)),
+    st.builds(
+        BagOfWordsConfig,
+        pooling=st.sampled_from(["mean", "sum"]),
+        activation=st.sampled_from(["none", "tanh"]),
+    ),
+    WINDOW_CONFIGS,
+)
+BIDIRECTIONAL_CONFIGS = st.one_of(
+    lstm_configs(bidirectional=True),
+    st.builds(CIFGConfig, hidden=st.integers(1, 8), bidirectional=st.just(True)),
+    clstm_configs(bidirectional=True),
+    st.builds(RNNConfig, hidden=st.integers(1, 8), bidirectional=st.just(True)),
+)
+CONFIGS = st.one_of(CAUSAL_CONFIGS, BIDIRECTIONAL_CONFIGS, LEAP_CONFIGS)
 
 
 @settings(max_examples=60, deadline=None)
@@ -71,12 +117,13 @@ def test_fast_equals_plain(config: AnyModelConfig, lengths: list[int], seed: int
     ids, length = random_batch(lengths, seed)
     trace, answer = model.trace(ids, length), model(ids, length)
     for row, words in enumerate(lengths):
-        reading = plain_reading(model, model.embedding(ids[row, :words]))
-        assert_equal(trace.logits[row, :words], reading.logits)
-        assert_equal(answer.logits[row], reading.logits[-1])
+        x = model.embedding(ids[row, :words])
+        expected = plain_logits(model, x)
+        assert_equal(trace.logits[row, :words], expected)
+        assert_equal(answer.logits[row], expected[-1])
         if isinstance(model, LeapLSTM):
             assert trace.skipped is not None
-            assert torch.equal(trace.skipped[row, :words].double(), reading.skip)  # type: ignore[union-attr]
+            assert torch.equal(trace.skipped[row, :words].double(), leap_reading(model, x).skip)
 
 
 @settings(max_examples=30, deadline=None)
@@ -90,8 +137,7 @@ def test_winners_are_the_windows_whose_features_were_pooled(
     ids, length = random_batch(lengths, seed)
     winners = model.winners(ids, length)
     for row, words in enumerate(lengths):
-        reading = plain_reading(model, model.embedding(ids[row, :words]))
-        assert isinstance(reading, WindowReading)
+        reading = window_reading(model, model.embedding(ids[row, :words]))
         found = reading.features.gather(0, winners.last_word[row : row + 1])[0]
         assert_equal(found, reading.pooled[-1])
 
@@ -100,10 +146,9 @@ def test_weights_of_the_winners_are_gradient_times_feature() -> None:
     model = random_network(MODELSTMConfig(scales=(2, 3), state_size=3, mlp=6), seed=5).double()
     assert isinstance(model, WindowModel)
     ids, lengths = random_batch([9, 4], seed=5)
-    reading = [plain_reading(model, model.embedding(ids[row, :words])) for row, words in enumerate((9, 4))]
-    for row, read in enumerate(reading):
-        assert isinstance(read, WindowReading)
-        pooled = read.pooled[-1].detach().requires_grad_()
+    for row, words in enumerate((9, 4)):
+        reading = window_reading(model, model.embedding(ids[row, :words]))
+        pooled = reading.pooled[-1].detach().requires_grad_()
         logits = model.classifier(torch.relu(model.mlp(pooled)))
         (logits.max() - logits.mean()).backward()
         assert pooled.grad is not None
@@ -120,6 +165,19 @@ def test_trace_is_the_answer_for_each_prefix(config: AnyModelConfig, length: int
     for words in range(1, length + 1):
         answer = model(ids[:, :words], torch.tensor([words])).logits[0]
         assert_equal(trace[words - 1], answer)
+
+
+@settings(max_examples=30, deadline=None)
+@given(BIDIRECTIONAL_CONFIGS, LENGTHS, SEEDS)
+@torch.inference_mode()
+def test_bidirectional_trace_ends_at_the_answer(
+    config: AnyModelConfig, lengths: list[int], seed: int
+) -> None:
+    model = random_network(config, seed=seed).double()
+    ids, length = random_batch(lengths, seed)
+    trace, answer = model.trace(ids, length).logits, model(ids, length).logits
+    for row, words in enumerate(lengths):
+        assert_equal(trace[row, words - 1], answer[row])
 
 
 @settings(max_examples=30, deadline=None)
@@ -185,6 +243,11 @@ def test_unresolved_group_count_is_refused() -> None:
         build(MTLSTMConfig(), torch.zeros(10, 4), 2)
 
 
+def test_output_gate_that_sees_no_cell_is_refused() -> None:
+    with pytest.raises(ConfigError, match="expects cell_to_gate 'full' or 'diagonal', found 'none'"):
+        build(LSTMConfig(output_gate_cell="previous"), torch.zeros(10, 4), 2)
+
+
 def matrix_count(module: nn.Module) -> int:
     return sum(p.numel() for name, p in module.named_parameters() if "bias" not in name)
 
@@ -209,6 +272,55 @@ def test_parameters_of_the_papers_sizes(
         model = build(config, table, 2)
         assert isinstance(model, MTLSTM)
         assert matrix_count(model.groups) == expected
+
+
+@pytest.mark.parametrize(
+    ("config", "parameters"),
+    [
+        (LSTMConfig(hidden=120), 81_600),
+        (CIFGConfig(hidden=120), 61_200),
+        (CIFGConfig(hidden=120, bidirectional=True), 122_400),
+        (CLSTMConfig(), 61_200),
+        (CLSTMConfig(groups=4, bidirectional=True), 122_400),
+    ],
+    ids=["LSTM", "CIFG-LSTM", "CIFG-BLSTM", "CLSTM", "B-CLSTM"],
+)
+def test_parameters_of_the_cached_lstm_papers_layers(config: AnyModelConfig, parameters: int) -> None:
+    """120 units and 50-dimensional words; layers without biases."""
+    model = build(config, torch.zeros(5, 50), 5)
+    assert (
+        matrix_count(model) - model.embedding.weight.numel() - model.classifier.weight.numel() == parameters
+    )
+
+
+@pytest.mark.parametrize(
+    ("groups", "classes", "bidirectional", "parameters"),
+    [(3, 10, False, 410), (3, 10, True, 810), (4, 5, False, 155), (4, 5, True, 305)],
+)
+def test_clstm_classifies_by_the_slowest_group(
+    groups: int, classes: int, bidirectional: bool, parameters: int
+) -> None:
+    model = build(CLSTMConfig(groups=groups, bidirectional=bidirectional), torch.zeros(5, 50), classes)
+    assert sum(p.numel() for p in model.classifier.parameters()) == parameters
+
+
+def test_clstm_with_more_groups_than_units_is_refused() -> None:
+    with pytest.raises(ConfigError, match="expected 1 to 5 groups for 5 hidden units, found 6"):
+        build(CLSTMConfig(hidden=5, groups=6), torch.zeros(10, 4), 2)
+
+
+@given(st.integers(1, 5), SEEDS)
+@settings(max_examples=20, deadline=None)
+@torch.inference_mode()
+def test_forgetting_rates_stay_in_their_groups_ranges(groups: int, seed: int) -> None:
+    """Equation 13: those of group k between (k-1)/K and k/K."""
+    model = random_network(CLSTMConfig(hidden=7, groups=groups), seed=seed, scale=3.0)
+    assert isinstance(model, CLSTM)
+    rates = model.trace(*random_batch([12], seed)).forgetting_rates
+    assert rates is not None
+    assert rates.shape == (1, 12, groups)
+    for k in range(groups):
+        assert ((rates[..., k] >= k / groups) & (rates[..., k] <= (k + 1) / groups)).all()
 
 
 @pytest.mark.parametrize("classes", [2, 4, 14])

@@ -1,8 +1,6 @@
-"""The plain cells and the fast networks against numbers computed elsewhere from the same equations."""
+"""Plain cells, networks and graphs against numbers computed elsewhere from the same equations."""
 
 from __future__ import annotations
-
-from typing import Literal
 
 import pytest
 import torch
@@ -10,89 +8,71 @@ from torch import Tensor
 from torch.nn import functional
 
 from models.architectures.leap import LeapLSTM
-from models.architectures.mode import Orthogonality, orthogonality_penalty
+from models.architectures.mode import MODELSTM, Orthogonality, orthogonality_penalty
 from models.architectures.windows import WindowModel
-from models.plain import leap, lstm, mtlstm
-from models.plain.windows import read_mode
-from tests.models.cases import Case, golden, load, mode
+from models.golden.cases import Case
+from models.golden.networks import has_network, load
+from models.golden.plain import read
+from tests.models.cases import FOLDER, golden
 
 TOLERANCE = 1e-12
 
-LSTM_CASES = golden("lstm_graves")
-MTLSTM_CASES = golden("mtlstm_f2s")
-LEAP_CASES = golden("leap_lstm")
+CASES = [case for file in sorted(FOLDER.glob("*.json")) for case in golden(file.stem)]
 MODE_CASES = golden("mode_lstm")
-DECIDED = [case for case in LEAP_CASES if case.config["mode"] == "argmax"]
-(SOFT,) = [case for case in LEAP_CASES if case.config["mode"] == "soft"]
+(SOFT,) = [case for case in CASES if case.config.get("mode") == "soft"]
+
+
+def name(case: Case) -> str:
+    return f"{case.model}-{case.name}"
 
 
 def assert_close(found: Tensor, expected: Tensor) -> None:
-    torch.testing.assert_close(found, expected, rtol=0, atol=TOLERANCE)
+    torch.testing.assert_close(found.to(torch.float64), expected, rtol=0, atol=TOLERANCE)
 
 
-def assert_reading(reading: lstm.Reading | leap.LeapReading, case: Case, sequence: int) -> None:
-    assert_close(reading.h, case.expected(sequence, "h"))
-    assert_close(reading.c, case.expected(sequence, "c"))
-    assert_close(reading.logits, case.expected(sequence, "logits"))
-    assert_close(torch.softmax(reading.logits, dim=-1), case.expected(sequence, "probs"))
+def winners(case: Case, sequence: int) -> Tensor:
+    """Where the windows end that won each feature, from 1."""
+    found = case.final(sequence, "argmax_t")
+    assert found is not None
+    return found.flatten().long()
 
 
-@pytest.mark.parametrize("case", LSTM_CASES, ids=lambda case: case.name)
-def test_plain_lstm(case: Case) -> None:
-    cell: Literal["new", "previous"] = "new" if case.config["output_gate_cell"] == "c_t" else "previous"
+@pytest.mark.parametrize("case", CASES, ids=name)
+def test_plain_cell(case: Case) -> None:
     for sequence in range(len(case.sequences)):
-        assert_reading(lstm.read(case.weights, case.words(sequence), cell), case, sequence)
+        found = read(case, sequence)
+        compared = {value for value in found if case.has(sequence, value)}
+        states = {"features", "prefix_max"} if case.model == "mode_lstm" else {"h", "c"}
+        assert compared >= states | {"logits", "probs"}
+        for value in compared:
+            assert_close(found[value], case.expected(sequence, value))
 
 
-@pytest.mark.parametrize("case", MTLSTM_CASES, ids=lambda case: case.name)
-def test_plain_mtlstm(case: Case) -> None:
+def test_plain_leap_lstm_gives_its_decisions() -> None:
+    for case in golden("leap_lstm"):
+        compared = {value for value in read(case, 0) if case.has(0, value)}
+        assert compared >= ({"pi", "skip"} if case.config["mode"] == "argmax" else {"pi", "y"})
+
+
+@pytest.mark.parametrize("case", MODE_CASES, ids=name)
+def test_plain_mode_lstm_gives_its_windows(case: Case) -> None:
     for sequence in range(len(case.sequences)):
-        reading = mtlstm.read(case.weights, case.words(sequence), case.config["group_sizes"], "fast_to_slow")
-        assert_reading(reading, case, sequence)
+        assert torch.equal(read(case, sequence)["argmax_t"], winners(case, sequence))
 
 
-@pytest.mark.parametrize("case", DECIDED, ids=lambda case: case.name)
-def test_plain_leap_lstm_decides(case: Case) -> None:
-    for sequence in range(len(case.sequences)):
-        reading = leap.read(
-            case.weights, case.words(sequence), case.config["filter_widths"], case.config["layout"]
-        )
-        assert_reading(reading, case, sequence)
-        assert_close(reading.probabilities, case.expected(sequence, "pi"))
-        assert torch.equal(reading.skip, case.expected(sequence, "skip"))
-
-
-def test_plain_leap_lstm_blends_in_training() -> None:
-    for sequence, content in enumerate(SOFT.sequences):
-        noise = torch.tensor(content["gumbel"], dtype=torch.float64)
-        reading = leap.read(SOFT.weights, SOFT.words(sequence), SOFT.config["filter_widths"], noise=noise)
-        assert_reading(reading, SOFT, sequence)
-        assert_close(reading.skip, SOFT.expected(sequence, "y")[:, 1])
-
-
-@pytest.mark.parametrize("case", MODE_CASES, ids=lambda case: case.name)
-def test_plain_mode_lstm(case: Case) -> None:
-    for sequence, content in enumerate(case.sequences):
-        reading = read_mode(case.weights, case.words(sequence), case.config["scales"])
-        assert_close(reading.features, case.expected(sequence, "features").flatten(1))
-        assert_close(reading.pooled, case.expected(sequence, "prefix_max"))
-        assert_close(reading.logits, case.expected(sequence, "logits"))
-        assert torch.equal(reading.last_words + 1, torch.tensor(content["final"]["argmax_t"]).flatten())
-
-
-@pytest.mark.parametrize("case", MODE_CASES, ids=lambda case: case.name)
+@pytest.mark.parametrize("case", MODE_CASES, ids=name)
 @torch.inference_mode()
 def test_windows_that_win(case: Case) -> None:
     model = load(case)
     assert isinstance(model, WindowModel)
     _, ids, lengths = case.padded()
-    for content, last_word in zip(case.sequences, model.winners(ids, lengths).last_word, strict=True):
-        assert torch.equal(last_word + 1, torch.tensor(content["final"]["argmax_t"]).flatten())
+    for sequence, last_word in enumerate(model.winners(ids, lengths).last_word):
+        assert torch.equal(last_word + 1, winners(case, sequence))
 
 
-@pytest.mark.parametrize("case", MODE_CASES, ids=lambda case: case.name)
+@pytest.mark.parametrize("case", MODE_CASES, ids=name)
 @pytest.mark.parametrize(
-    ("kind", "name"),
+    ("kind", "key"),
     [
         ("matrices", "gram_of_flattened_W"),
         ("candidate_only", "gram_of_flattened_candidate_block"),
@@ -100,26 +80,21 @@ def test_windows_that_win(case: Case) -> None:
     ],
 )
 @torch.inference_mode()
-def test_orthogonality_penalty(case: Case, kind: Orthogonality, name: str) -> None:
+def test_orthogonality_penalty(case: Case, kind: Orthogonality, key: str) -> None:
     for n, expected in enumerate(case.penalties, start=1):
         found = orthogonality_penalty(case.weights[f"scale_{n}.W"], kind)
-        assert float(found) == pytest.approx(expected[name], rel=TOLERANCE)
-    table, ids, lengths = case.padded()
-    penalty = mode(case, table, kind)(ids, lengths).penalty
-    total = sum(expected[name] for expected in case.penalties)
+        assert float(found) == pytest.approx(expected[key], rel=TOLERANCE)
+    model = load(case)
+    assert isinstance(model, MODELSTM)
+    model.config = model.config.model_copy(update={"orthogonality": kind})
+    _, ids, lengths = case.padded()
+    penalty = model(ids, lengths).penalty
+    total = sum(expected[key] for expected in case.penalties)
     assert float(penalty) == pytest.approx(total, rel=TOLERANCE)
 
 
-FAST = [
-    *(case for case in LSTM_CASES if case.config["v"] == "none"),
-    *MTLSTM_CASES,
-    *(case for case in DECIDED if case.config["layout"] == "paper"),
-    *MODE_CASES,
-]
-
-
-@pytest.mark.parametrize("case", FAST, ids=lambda case: f"{case.config.get('mode', 'reads')}_{case.name}")
-def test_fast_network(case: Case) -> None:
+@pytest.mark.parametrize("case", [case for case in CASES if has_network(case)], ids=name)
+def test_network(case: Case) -> None:
     model = load(case)
     _, ids, lengths = case.padded()
     with torch.inference_mode():
@@ -133,6 +108,10 @@ def test_fast_network(case: Case) -> None:
             skipped = case.expected(sequence, "skip") == 1
             assert torch.equal(trace.skipped[sequence, :length], skipped)
             assert_close(trace.keep_probability[sequence, :length], case.expected(sequence, "pi")[:, 0])
+        if trace.forgetting_rates is not None:
+            groups = torch.split(case.expected(sequence, "r"), case.config["group_sizes"], dim=1)
+            means = torch.stack([group.mean(dim=1) for group in groups], dim=1)
+            assert_close(trace.forgetting_rates[sequence, :length], means)
 
 
 def test_fast_leap_lstm_blends_in_training(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -22,6 +22,11 @@ from models.training.run_folder import RunFolder
 OPTIONS = RunOptions(device="cpu", threads=1)
 SMALL: dict[str, list[str]] = {
     "lstm": ["model.hidden=12"],
+    "cifg_lstm": ["model.hidden=12"],
+    "clstm": ["model.hidden=12"],
+    "b_clstm": ["model.architecture=clstm", "model.hidden=12", "model.bidirectional=true"],
+    "rnn": ["model.hidden=12"],
+    "bag_of_words": [],
     "mtlstm": ["model.hidden=12", "model.groups=2"],
     "leap_lstm": [
         "model.hidden=12",

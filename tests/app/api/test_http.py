@@ -139,6 +139,7 @@ def test_model_page_has_card_and_manifest(client: httpx.Client) -> None:
         "trace": {"causal": False, "meaning": found["manifest"]["trace"]["meaning"]},
         "skip_map": True,
         "groups": False,
+        "forgetting": False,
         "ngrams": False,
     }
     assert found["provider"] == "CPUExecutionProvider"

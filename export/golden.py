@@ -1,0 +1,173 @@
+"""`python -m export.golden FILE...`: networks and graphs against golden cases.
+
+Per case the largest difference to the file's numbers: of PyTorch in float64 and in float32, where it is the larger
+one of the plain cell and the network, and of the exported graph (`unserved`: a form that only the plain cell has).
+The exit status is 1 where one is beyond its tolerance or a file's model is not known, 2 where a file cannot be read.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from export.lowering.base import array
+from export.lowering.registry import lower
+from export.reading import GraphReader
+from models.architectures.base import Trace
+from models.architectures.windows import WindowModel
+from models.errors import DataError
+from models.golden import plain
+from models.golden.cases import Case, read_cases
+from models.golden.networks import has_network, load
+from models.golden.plain import Values
+from models.text.storage import store_vectors
+
+FLOAT64_TOLERANCE, FLOAT32_TOLERANCE, GRAPH_TOLERANCE = 1e-12, 1e-5, 1e-5
+
+
+@dataclass(frozen=True)
+class Differences:
+    """The largest differences of one case; `graph` is None for a form that only the plain cell has."""
+
+    float64: float
+    float32: float
+    graph: float | None
+
+    @property
+    def passed(self) -> bool:
+        """Whether all are within their tolerances; NaN is not."""
+        graph = 0.0 if self.graph is None else self.graph
+        return (
+            self.float64 <= FLOAT64_TOLERANCE
+            and self.float32 <= FLOAT32_TOLERANCE
+            and graph <= GRAPH_TOLERANCE
+        )
+
+
+def compare(case: Case) -> Differences:
+    """Read a case in every way that there is.
+
+    Raises:
+        ValueError: it has nothing that can be compared.
+    """
+    return Differences(
+        _torch_difference(case),
+        _torch_difference(case.to(torch.float32)),
+        _graph_difference(case.to(torch.float32)) if has_network(case) else None,
+    )
+
+
+def _torch_difference(case: Case) -> float:
+    sequences = range(len(case.sequences))
+    differences = [_difference(case, n, plain.read(case, n)) for n in sequences]
+    if has_network(case):
+        differences += [_difference(case, n, values) for n, values in enumerate(_network_values(case))]
+    return _largest(differences)
+
+
+@torch.inference_mode()
+def _network_values(case: Case) -> list[Values]:
+    """What the network gives, per sequence."""
+    model = load(case)
+    _, ids, lengths = case.padded()
+    trace = model.trace(ids, lengths)
+    found = [_traced(trace, row, length) for row, length in enumerate(lengths.tolist())]
+    if isinstance(model, WindowModel):
+        for values, last_word in zip(found, model.winners(ids, lengths).last_word, strict=True):
+            values["argmax_t"] = last_word + 1
+    return found
+
+
+def _traced(trace: Trace, row: int, length: int) -> Values:
+    """One row of a network's trace, by the names of the golden files."""
+    logits = trace.logits[row, :length]
+    values = {"logits": logits, "probs": torch.softmax(logits, dim=-1)}
+    if trace.skipped is not None and trace.keep_probability is not None:
+        keep = trace.keep_probability[row, :length]
+        values |= {"skip": trace.skipped[row, :length], "pi": torch.stack([keep, 1 - keep], dim=1)}
+    return values
+
+
+def _graph_difference(case: Case) -> float:
+    model = load(case)
+    lowered = lower(model, store_vectors(array(model.embedding.weight), "float32"))
+    _, ids, lengths = case.padded()
+    rows = [row[:length].numpy().astype(np.int32) for row, length in zip(ids, lengths.tolist(), strict=True)]
+    found = GraphReader(lowered.passes, lowered.graphs).read(rows, lowered.length_buckets[0])
+    differences = []
+    for sequence, arrays in enumerate(found):
+        written = {name: torch.from_numpy(values)[None] for name, values in arrays.items()}
+        trace = Trace(written["logits"], written.get("keep_probability"), written.get("skipped"))
+        values = _traced(trace, 0, len(rows[sequence])) | {"probs": written["probabilities"][0]}
+        if "last_word" in written:
+            values["argmax_t"] = written["last_word"][0] + 1
+        differences.append(_difference(case, sequence, values))
+    return _largest(differences)
+
+
+def _difference(case: Case, sequence: int, found: Values) -> float:
+    """Over the values that the file has too; the class logits or probabilities must be among them.
+
+    A window that won a feature in place of the file's is off by at least one word.
+    """
+    common = [name for name in found if case.has(sequence, name)]
+    distances = [_distance(found[name], case.expected(sequence, name)) for name in common]
+    final = case.final(sequence, "probs")
+    if final is not None:
+        distances.append(_distance(found["probs"][-1], final))
+    elif not {"logits", "probs"} & set(common):
+        raise ValueError(f"case {case.name}: expected logits or probs, found neither")
+    winners = case.final(sequence, "argmax_t")
+    if winners is not None:
+        distances.append(_distance(found["argmax_t"], winners.flatten()))
+    return _largest(distances)
+
+
+def _distance(found: Tensor, expected: Tensor) -> float:
+    return float((found.to(torch.float64) - expected).abs().max())
+
+
+def _largest(differences: Sequence[float]) -> float:
+    return float(np.max(differences))  # unlike max, it keeps a NaN
+
+
+def main(files: Sequence[str]) -> int:
+    """Compare all cases of the files, print a line for each, and return the exit status."""
+    if not files:
+        print("usage: python -m export.golden FILE...", file=sys.stderr)
+        return 2
+    try:
+        cases = [case for name in files for case in read_cases(Path(name))]
+    except DataError as error:
+        print(error, file=sys.stderr)
+        return 2
+    print(f"{'case':<44} {'float64':>9} {'float32':>9} {'graph':>9}")
+    passed = [_show(case) for case in cases if case.model in plain.READERS]
+    unknown = sorted({case.model for case in cases if case.model not in plain.READERS})
+    if unknown:
+        print(f"unknown models: {', '.join(unknown)}")
+    print(f"{sum(passed)} of {len(cases)} cases passed")
+    return 0 if len(cases) == sum(passed) else 1
+
+
+def _show(case: Case) -> bool:
+    title = f"{case.model} {case.name}"
+    try:
+        differences = compare(case)
+    except (KeyError, ValueError, RuntimeError) as error:  # a case of another form than its model's
+        print(f"{title:<44} cannot be read: {type(error).__name__}: {error}")
+        return False
+    graph = f"{differences.graph:9.1e}" if differences.graph is not None else f"{'unserved':>9}"
+    verdict = "" if differences.passed else "  MISSED"
+    print(f"{title:<44} {differences.float64:9.1e} {differences.float32:9.1e} {graph}{verdict}")
+    return differences.passed
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,96 @@
+"""Golden cases read by the plain cells."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+from models.golden.cases import Case
+from models.plain import bidirectional, cifg, clstm, leap, lstm, mtlstm, windows
+from models.plain.gates import Weights
+
+Values = dict[str, Tensor]  # name in the golden files -> `(time, …)`; `argmax_t` `(features,)`
+
+
+def read(case: Case, sequence: int) -> Values:
+    """What the plain cell gives after every word, in the case's precision.
+
+    Raises:
+        KeyError: no such model.
+    """
+    values = READERS[case.model](case, sequence)
+    return values | {"probs": torch.softmax(values["logits"], dim=-1)}
+
+
+def _lstm(case: Case, sequence: int) -> Values:
+    cell: lstm.OutputGateCell = "new" if case.config["output_gate_cell"] == "c_t" else "previous"
+    return _states(lstm.read(case.weights, case.words(sequence), cell))
+
+
+def _cifg(case: Case, sequence: int) -> Values:
+    return _states(cifg.read(case.weights, case.words(sequence)))
+
+
+def _clstm(case: Case, sequence: int) -> Values:
+    reading = clstm.read(case.weights, case.words(sequence), case.config["group_sizes"])
+    return {"h": reading.h, "c": reading.c, "r": reading.r, "logits": reading.logits}
+
+
+def _b_clstm(case: Case, sequence: int) -> Values:
+    sizes = case.config["group_sizes"]
+
+    def slowest(weights: Weights, words: Tensor) -> Tensor:
+        return clstm.read_out(clstm.states(weights, words, sizes)[0], sizes, "slowest")
+
+    return {"logits": bidirectional.read(case.weights, case.words(sequence), slowest).logits}
+
+
+def _mtlstm(case: Case, sequence: int) -> Values:
+    strategy: Literal["fast_to_slow", "slow_to_fast"] = (
+        "fast_to_slow" if case.config["strategy"] == "f2s" else "slow_to_fast"
+    )
+    return _states(mtlstm.read(case.weights, case.words(sequence), case.config["group_sizes"], strategy))
+
+
+def _leap(case: Case, sequence: int) -> Values:
+    noise = case.sequences[sequence].get("gumbel")
+    reading = leap.read(
+        case.weights,
+        case.words(sequence),
+        case.config["filter_widths"],
+        case.config["layout"],
+        None if noise is None else torch.tensor(noise, dtype=case.dtype),
+        case.config.get("temperature", 0.1),
+    )
+    shares = torch.stack([1 - reading.skip, reading.skip], dim=1)
+    return _states(reading) | {"pi": reading.probabilities, "skip": reading.skip, "y": shares}
+
+
+def _mode(case: Case, sequence: int) -> Values:
+    scales = case.config["scales"]
+    reading = windows.read_mode(case.weights, case.words(sequence), scales)
+    return {
+        "features": torch.stack(reading.features.chunk(len(scales), dim=1), dim=1),
+        "prefix_max": reading.pooled,
+        "logits": reading.logits,
+        "argmax_t": reading.last_words + 1,
+    }
+
+
+def _states(reading: lstm.Reading | leap.LeapReading) -> Values:
+    return {"h": reading.h, "c": reading.c, "logits": reading.logits}
+
+
+READERS: Mapping[str, Callable[[Case, int], Values]] = {
+    "lstm_graves": _lstm,
+    "cifg": _cifg,
+    "clstm": _clstm,
+    "bclstm": _b_clstm,
+    "mtlstm_f2s": _mtlstm,
+    "mtlstm_s2f": _mtlstm,
+    "leap_lstm": _leap,
+    "mode_lstm": _mode,
+}

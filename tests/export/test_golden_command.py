@@ -1,0 +1,130 @@
+"""`python -m export.golden`: what it prints, and when it fails."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from export.golden import main
+from tests.models.cases import FOLDER
+
+Change = Callable[[dict[str, Any]], object]
+
+
+def changed(folder: Path, name: str, change: Change) -> str:
+    """A golden file with something changed."""
+    file = json.loads((FOLDER / f"{name}.json").read_text(encoding="utf-8"))
+    change(file)
+    path = folder / "changed.json"
+    path.write_text(json.dumps(file), encoding="utf-8")
+    return str(path)
+
+
+def test_every_case_passes(capsys: pytest.CaptureFixture[str]) -> None:
+    files = sorted(FOLDER.glob("*.json"))
+    assert main([str(file) for file in files]) == 0
+    printed = capsys.readouterr().out.splitlines()
+    cases = [case for file in files for case in json.loads(file.read_text(encoding="utf-8"))["cases"]]
+    assert len(printed) == len(cases) + 2
+    assert printed[-1] == f"{len(cases)} of {len(cases)} cases passed"
+    unserved = [line for line in printed if line.endswith("unserved")]
+    assert len(unserved) == 2
+    assert all(line.startswith("leap_lstm") for line in unserved)
+
+
+def test_groups_may_listen_to_slower_ones(tmp_path: Path) -> None:
+    """One group listens to nobody, so both strategies have the same numbers."""
+
+    def slow_to_fast(file: dict[str, Any]) -> None:
+        file["model"] = "mtlstm_s2f"
+        file["cases"] = [case for case in file["cases"] if len(case["config"]["group_sizes"]) == 1]
+        file["cases"][0]["config"]["strategy"] = "s2f"
+
+    assert main([changed(tmp_path, "mtlstm_f2s", slow_to_fast)]) == 0
+
+
+@pytest.mark.parametrize("names", [("forward", "backward"), ("fwd", "bwd")])
+def test_backward_direction_may_be_ignored(tmp_path: Path, names: tuple[str, str]) -> None:
+    """With zeros for the backward state the classifier answers as that of the forward direction alone."""
+
+    def both_directions(file: dict[str, Any]) -> None:
+        file["model"] = "bclstm"
+        for case in file["cases"]:
+            weights = case["weights"]
+            classifier = [[*row, *(0.0 for _ in row)] for row in weights.pop("W_y")]
+            bias = weights.pop("b_y")
+            case["weights"] = dict.fromkeys(names, weights) | {"W_y": classifier, "b_y": bias}
+
+    assert main([changed(tmp_path, "clstm", both_directions)]) == 0
+
+
+def test_answer_after_the_last_word_counts(tmp_path: Path) -> None:
+    def ending(off: float) -> Change:
+        def change(file: dict[str, Any]) -> None:
+            for case in file["cases"]:
+                (sequence,) = case["sequences"]
+                sequence["final"] = {"probs": sequence["steps"][-1]["probs"]}
+                sequence["final"]["probs"][0] += off
+                del sequence["steps"]
+
+        return change
+
+    assert main([changed(tmp_path, "cifg", ending(0.0))]) == 0
+    assert main([changed(tmp_path, "cifg", ending(1e-4))]) == 1
+
+
+@pytest.mark.parametrize("off", [1e-11, float("nan")])
+def test_other_number_is_a_miss(tmp_path: Path, capsys: pytest.CaptureFixture[str], off: float) -> None:
+    def shift(file: dict[str, Any]) -> None:
+        file["cases"][0]["sequences"][0]["steps"][5]["logits"][1] += off
+
+    assert main([changed(tmp_path, "lstm_graves", shift)]) == 1
+    printed = capsys.readouterr().out.splitlines()
+    assert [line.endswith("MISSED") for line in printed[1:5]] == [True, False, False, False]
+    assert printed[-1] == "3 of 4 cases passed"
+
+
+def test_other_window_is_a_miss(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    def move(file: dict[str, Any]) -> None:
+        file["cases"][0]["sequences"][0]["final"]["argmax_t"][1][2] += 1
+
+    assert main([changed(tmp_path, "mode_lstm", move)]) == 1
+    printed = capsys.readouterr().out.splitlines()
+    assert [line.endswith("MISSED") for line in printed[1:4]] == [True, False, False]
+    assert printed[1].split()[2:5] == ["1.0e+00"] * 3
+
+
+def test_unknown_model_is_listed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = changed(tmp_path, "lstm_graves", lambda file: file.update(model="unheard_of"))
+    assert main([path]) == 1
+    assert "unknown models: unheard_of" in capsys.readouterr().out
+
+
+def test_case_of_another_form_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = changed(tmp_path, "lstm_graves", lambda file: file["cases"][1]["weights"].pop("U_f"))
+    assert main([path]) == 1
+    assert "cannot be read: KeyError: 'U_f'" in capsys.readouterr().out
+
+
+def test_case_without_answers_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    def drop(file: dict[str, Any]) -> None:
+        for step in file["cases"][0]["sequences"][0]["steps"]:
+            del step["logits"], step["probs"]
+
+    assert main([changed(tmp_path, "lstm_graves", drop)]) == 1
+    assert "expected logits or probs, found neither" in capsys.readouterr().out
+
+
+def test_file_that_is_none_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "cases.json"
+    assert main([str(path)]) == 2
+    path.write_text("[]", encoding="utf-8")
+    assert main([str(path)]) == 2
+    errors = capsys.readouterr().err.splitlines()
+    assert errors[0] == f"{path}: cannot be read: No such file or directory"
+    assert errors[1].startswith(f"{path}: expected a golden file with model and cases")
+    assert main([]) == 2
