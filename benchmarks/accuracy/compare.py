@@ -5,7 +5,9 @@
 fits TF-IDF + logistic regression and fastText (`pip install fasttext`) on each set's training file as given, with
 the settings below, and rewrites `NAME.json` beside this file. Accuracies of runs and papers that
 are in a file already stay. TF-IDF's settings were raised once, from scikit-learn's defaults to those below, because
-the defaults did worse on every set: a comparison must be a strong one. `--run NAME LABEL RUN_FOLDER` adds a run's evaluations (`readtrace evaluate`) instead.
+the defaults did worse on every set: a comparison must be a strong one.
+
+`--run NAME LABEL RUN_FOLDER` adds a run's evaluations (`readtrace evaluate`) instead.
 """
 
 from __future__ import annotations
