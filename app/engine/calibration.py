@@ -12,7 +12,7 @@ from app.bundle import UNKNOWN_ID, PassSpec, TensorSpec
 from app.engine.model import Model
 from app.scheduler.document import Array
 
-# From two, because one row is summed in another order than many (docs/architecture.md).
+# From two, because one row might be summed in another order than many (docs/architecture.md).
 ROW_COUNTS = (2, 4, 8, 16, 32, 64)
 _GOOD_ENOUGH = 0.95  # of the best rate: more rows for the last 5 % would only make everyone wait longer
 
