@@ -18,7 +18,7 @@ from app.bundle import Manifest
 from app.errors import DOCUMENT_PROBLEMS, REFUSALS
 
 STAGES = ("tokenize", "queue", "run", "encode")
-DISPATCH_REASONS = ("full", "oldest")
+DISPATCH_REASONS = ("full", "cheaper", "oldest")
 TOKEN_KINDS = ("real", "padding")
 OTHER_ROUTE = "other"
 ROUTE_STATUSES: dict[str, tuple[int, ...]] = {
@@ -107,7 +107,7 @@ class Metrics:
         self.run_tokens_total = self._counter("run_tokens_total", "Tokens run", *_RUN_LABELS, "kind")
         self.dispatch_total = self._counter(
             "dispatch_total",
-            "Runs by why they started: all rows taken, or fewer waited and the oldest was run at once",
+            "Runs by why they started: all rows taken, fewer as that is cheaper, or all that waited, at once",
             *_RUN_LABELS,
             "reason",
         )

@@ -7,8 +7,8 @@ from app.bundle import UNKNOWN_ID
 from app.engine.registry import Registry
 from app.errors import DeadlineExceeded, DocumentProblem, Problem
 from app.metrics import Metrics
-from app.scheduler.lanes import Lane
 from app.scheduler.scheduler import Reason, Run
+from app.scheduler.segments import Lane
 
 
 class MetricsObserver:

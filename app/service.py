@@ -17,9 +17,10 @@ from app.engine.registry import Registry, load_registry
 from app.errors import DeadlineExceeded, NotReady, Problem, QueueFull, ShuttingDown
 from app.metrics import Metrics
 from app.observer import MetricsObserver
-from app.scheduler.admission import Admission, Limits
-from app.scheduler.document import Document, Reading, cut
+from app.scheduler.admission import Limits
+from app.scheduler.document import Document, Reading
 from app.scheduler.scheduler import Outcome, Scheduler
+from app.scheduler.segments import cut
 from app.scheduler.threads import EngineThreads
 from app.settings import Settings
 from app.text import TokenizedText, Truncate, tokenize
@@ -42,12 +43,13 @@ class Service:
         self._idle = asyncio.Event()
         self._idle.set()
         self._loop: asyncio.AbstractEventLoop | None = None
-        admission = Admission(
+        self._scheduler = Scheduler(
+            registry,
             Limits(settings.max_queued_documents, settings.max_queued_tokens),
-            registry.tokens_per_second,
-            settings.worker_threads,
+            self._observer,
+            self._deliver,
+            threads=settings.worker_threads,
         )
-        self._scheduler = Scheduler(registry, admission, self._observer, self._deliver)
         self._engine = EngineThreads(
             self._scheduler, settings.worker_threads, metrics.engine_restarts_total.inc
         )

@@ -30,8 +30,8 @@ async def show_model(request: Request, name: str) -> dict[str, Any]:
         "card": loaded.model.card,
         "manifest": loaded.model.manifest.model_dump(mode="json", exclude={"golden"}),
         "rows": [
-            {"reading": reading, "bucket": bucket, "row_counts": list(counts)}
-            for (reading, bucket), counts in loaded.calibration.row_counts.items()
+            {"reading": reading, "bucket": bucket, "row_counts": list(costs.row_counts)}
+            for (reading, bucket), costs in loaded.calibration.costs.items()
         ],
     }
 

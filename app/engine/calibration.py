@@ -10,6 +10,7 @@ import numpy as np
 
 from app.bundle import UNKNOWN_ID, PassSpec, TensorSpec
 from app.engine.model import Model
+from app.scheduler.costs import RunCosts
 from app.scheduler.document import Array
 
 # From two, because one row might be summed in another order than many (docs/architecture.md).
@@ -34,41 +35,28 @@ class Measurement:
 
 @dataclass(frozen=True, slots=True)
 class Calibration:
-    """The row counts to use, each warmed up, and every measurement that was taken."""
+    """The row counts to use, each warmed up, with what their runs cost."""
 
-    row_counts: Mapping[tuple[str, int], tuple[int, ...]]  # (pass, bucket) -> rising
-    measurements: tuple[Measurement, ...]
-
-    @property
-    def tokens_per_second(self) -> float:
-        """Speed of the slowest pass and bucket at its best row count: what admission may count on."""
-        best = {
-            (measured.reading, measured.bucket): measured.tokens_per_second
-            for measured in self.measurements
-            if measured.rows == self.row_counts[measured.reading, measured.bucket][-1]
-        }
-        return min(best.values())
+    costs: Mapping[tuple[str, int], RunCosts]  # by pass and bucket
 
 
 def calibrate(model: Model, max_run_seconds: float) -> Calibration:
     """Measure every pass and bucket with ever more rows, until a run takes ``max_run_seconds``."""
-    chosen: dict[tuple[str, int], tuple[int, ...]] = {}
-    measurements: list[Measurement] = []
+    costs: dict[tuple[str, int], RunCosts] = {}
     for reading in model.manifest.passes:
         for bucket in model.manifest.length_buckets:
             measured = _measure_rows(model, reading, bucket, max_run_seconds)
-            measurements += measured
-            chosen[reading.name, bucket] = choose_rows(measured)
-    return Calibration(chosen, tuple(measurements))
+            costs[reading.name, bucket] = RunCosts({one.rows: one.seconds for one in choose_rows(measured)})
+    return Calibration(costs)
 
 
-def choose_rows(measured: list[Measurement]) -> tuple[int, ...]:
+def choose_rows(measured: list[Measurement]) -> list[Measurement]:
     """The row counts up to the first that is nearly as fast, per token, as any."""
     best = max(measurement.tokens_per_second for measurement in measured)
     last = next(
         index for index, found in enumerate(measured) if found.tokens_per_second >= _GOOD_ENOUGH * best
     )
-    return tuple(measurement.rows for measurement in measured[: last + 1])
+    return measured[: last + 1]
 
 
 def _measure_rows(model: Model, reading: PassSpec, bucket: int, max_run_seconds: float) -> list[Measurement]:

@@ -13,8 +13,9 @@ from app.engine.golden import check_golden
 from app.engine.model import Model, open_model
 from app.errors import StartError, UnknownModel
 from app.logs import get_logger
+from app.scheduler.costs import RunCosts
 from app.scheduler.document import Array
-from app.scheduler.lanes import Lane
+from app.scheduler.segments import Lane
 from app.settings import Settings
 
 _log = get_logger("readtrace.bundles")
@@ -80,18 +81,13 @@ class Registry:
             f"Expected one of {', '.join(sorted(self._newest))} (or NAME@VERSION), got {name[:128]!r}."
         )
 
-    def row_counts(self, lane: Lane) -> tuple[int, ...]:
-        """The row counts that were warmed up for the lane."""
-        return self.loaded[lane.model].calibration.row_counts[lane.reading, lane.bucket]
+    def costs(self, lane: Lane) -> RunCosts:
+        """The row counts that were warmed up for the lane, and what a run of each costs."""
+        return self.loaded[lane.model].calibration.costs[lane.reading, lane.bucket]
 
     def run(self, lane: Lane, arrays: Mapping[str, Array]) -> Mapping[str, Array]:
         """Run one batch of the lane."""
         return self.loaded[lane.model].model.run(lane.reading, arrays)
-
-    @property
-    def tokens_per_second(self) -> float:
-        """Speed of the slowest model on one thread."""
-        return min(one.calibration.tokens_per_second for one in self.loaded.values())
 
 
 def load_registry(settings: Settings) -> Registry:

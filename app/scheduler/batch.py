@@ -10,11 +10,6 @@ from app.bundle import UNKNOWN_ID
 from app.scheduler.document import Array, Document
 
 
-def fitting_rows(documents: int, row_counts: Sequence[int]) -> int:
-    """The smallest of the rising ``row_counts`` that holds so many documents."""
-    return next(rows for rows in row_counts if rows >= documents)
-
-
 def assemble(documents: Sequence[Document], rows: int) -> dict[str, Array]:
     """The input arrays of the documents' next segments, which must be of one pass and one bucket.
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
@@ -9,24 +10,10 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from app.bundle import Manifest, PassSpec
+from app.bundle import PassSpec
+from app.scheduler.segments import Lane, Segment
 
 Array = NDArray[Any]
-
-
-@dataclass(frozen=True, slots=True)
-class Segment:
-    """Words ``start`` to ``stop`` of a document in one pass, padded to ``bucket`` words when run."""
-
-    reading: PassSpec
-    start: int
-    stop: int
-    bucket: int
-
-    @property
-    def tokens(self) -> int:
-        """Real tokens of the segment."""
-        return self.stop - self.start
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,9 +54,10 @@ class Document:
     deadline_seconds: float
     future: Promise
     sequence: int = 0  # order of arrival, given at submission
+    turn_seconds: float = 0.0  # of its next segment, on the scheduler's clock (order.py)
     unread_tokens: int = field(init=False)  # over all passes
-    counted_tokens: int = 0  # of the unread ones, as admission last counted them
     position: int = 0
+    counted: int = 0  # the position that the backlog knows
     run_seconds: float = 0.0
     states: dict[str, Array] = field(default_factory=dict)
     steps: dict[str, Array] = field(default_factory=dict)
@@ -84,9 +72,22 @@ class Document:
         return self.segments[self.position]
 
     @property
+    def lane(self) -> Lane:
+        """Where it waits for that segment's run."""
+        return self.lane_of(self.segment)
+
+    @property
     def finished(self) -> bool:
         """Whether every segment of every pass was read."""
         return self.position == len(self.segments)
+
+    def lane_of(self, segment: Segment) -> Lane:
+        """Where a segment of it is run."""
+        return Lane(self.model, segment.reading.name, segment.bucket)
+
+    def unread_lanes(self) -> Counter[Lane]:
+        """How many of its segments are still to be run in each lane."""
+        return Counter(self.lane_of(segment) for segment in self.segments[self.position :])
 
     def accept(self, outputs: Mapping[str, Array], row: int) -> bool:
         """Take over a row of a run's outputs and move to the next segment.
@@ -126,16 +127,3 @@ class Document:
             self.states = {}
         elif self.segment.reading is not previous:
             self.states = {}
-
-
-def cut(manifest: Manifest, tokens: int) -> tuple[Segment, ...]:
-    """Cut a document of ``tokens`` words into the segments of all passes, in the order in which they run."""
-    largest = manifest.length_buckets[-1]
-    starts = range(0, tokens, largest)
-    segments: list[Segment] = []
-    for reading in manifest.passes:
-        for start in starts if reading.direction == "forward" else reversed(starts):
-            stop = min(start + largest, tokens)
-            bucket = next(size for size in manifest.length_buckets if size >= stop - start)
-            segments.append(Segment(reading, start, stop, bucket))
-    return tuple(segments)

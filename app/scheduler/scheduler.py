@@ -10,14 +10,18 @@ from typing import Literal, Protocol
 
 from app.errors import DeadlineExceeded, Problem, ReadingFailed, ShuttingDown
 from app.logs import get_logger
-from app.scheduler.admission import Admission
-from app.scheduler.batch import assemble, fitting_rows
+from app.scheduler.admission import Admission, Limits
+from app.scheduler.backlog import Backlog
+from app.scheduler.batch import assemble
+from app.scheduler.costs import RunCosts
 from app.scheduler.document import Array, Document, Reading
-from app.scheduler.lanes import Lane, Lanes
+from app.scheduler.lanes import Lanes
+from app.scheduler.order import give_turns, put_back
+from app.scheduler.segments import Lane
 
 Outcome = Reading | Problem | None  # None: nobody waits for the document any more
 Deliver = Callable[[Sequence[tuple[Document, Outcome]]], None]
-Reason = Literal["full", "oldest"]
+Reason = Literal["full", "cheaper", "oldest"]
 
 _log = get_logger("readtrace.scheduler")
 
@@ -25,8 +29,8 @@ _log = get_logger("readtrace.scheduler")
 class Engine(Protocol):
     """What runs a batch."""
 
-    def row_counts(self, lane: Lane) -> tuple[int, ...]:
-        """The numbers of rows that a run of this lane may have, rising."""
+    def costs(self, lane: Lane) -> RunCosts:
+        """The numbers of rows that a run of this lane may have, and what each costs; learns from every run."""
 
     def run(self, lane: Lane, arrays: Mapping[str, Array]) -> Mapping[str, Array]:
         """Run one pass over one batch; may raise."""
@@ -41,6 +45,7 @@ class Run:
     rows: int
     tokens: int
     seconds: float
+    predicted_seconds: float
 
 
 class Observer(Protocol):
@@ -61,7 +66,7 @@ class Batch:
     """Documents of one lane taken together; ``documents`` empties when they are settled."""
 
     lane: Lane
-    reason: Reason
+    reason: Reason = "oldest"
     documents: list[Document] = field(default_factory=list)
     dropped: list[Document] = field(default_factory=list)
 
@@ -76,13 +81,15 @@ class Scheduler:
     def __init__(
         self,
         engine: Engine,
-        admission: Admission,
+        limits: Limits,
         observer: Observer,
         deliver: Deliver,
         clock: Callable[[], float] = time.monotonic,
+        threads: int = 1,
     ) -> None:
         self._engine = engine
-        self._admission = admission
+        self._backlog = Backlog(engine.costs, threads)
+        self._admission = Admission(limits, self._backlog)
         self._observer = observer
         self._deliver = deliver
         self._clock = clock
@@ -101,10 +108,12 @@ class Scheduler:
         with self._changed:
             if self._closed:
                 raise ShuttingDown("The service is stopping.", 1)
-            self._admission.admit(documents, self._clock())
+            self._admission.check(documents, self._clock())
+            give_turns(documents, self._engine.costs)
             for document in documents:
                 self._sequence += 1
                 document.sequence = self._sequence
+                self._backlog.add(document)
                 self._lanes.push(document)
             self._changed.notify(len(documents))
             self._observe_queue()
@@ -122,13 +131,16 @@ class Scheduler:
             lane = self._lanes.next_lane()
             if lane is None:
                 return None
-            most = self._engine.row_counts(lane)[-1]
-            batch = Batch(lane, "oldest")
+            batch = Batch(lane)
+            costs, waiting = self._engine.costs(lane), self._lanes.waiting(lane)
+            rows = costs.choose(waiting)
             for document in self._lanes.take(lane):
                 (batch.dropped if self._is_over(document) else batch.documents).append(document)
-                if len(batch.documents) == most:
-                    batch.reason = "full"
+                if len(batch.documents) == rows:
+                    batch.reason = "full" if rows == costs.row_counts[-1] else "cheaper"
                     break
+            if batch.documents:
+                self._lanes.charge(lane, costs.seconds(costs.fitting(len(batch.documents))))
             return batch
 
     def process(self, batch: Batch) -> None:
@@ -180,17 +192,18 @@ class Scheduler:
             yield document, None if finite else ReadingFailed("The model answered with what is no number.")
 
     def _run(self, batch: Batch, documents: Sequence[Document]) -> Mapping[str, Array]:
-        rows = fitting_rows(len(documents), self._engine.row_counts(batch.lane))
+        costs = self._engine.costs(batch.lane)
+        rows = costs.fitting(len(documents))
         tokens = sum(document.segment.tokens for document in documents)
         started = self._clock()
         outputs = self._engine.run(batch.lane, assemble(documents, rows))
         seconds = self._clock() - started
         for document in documents:
             document.run_seconds += seconds
-        self._observer.ran(Run(batch.lane, len(documents), rows, tokens, seconds))
-        if batch.reason == "full" and seconds > 0:
-            with self._changed:
-                self._admission.measure(tokens / seconds)
+        predicted_seconds = costs.seconds(rows)
+        self._observer.ran(Run(batch.lane, len(documents), rows, tokens, seconds, predicted_seconds))
+        with self._changed:
+            costs.observe(rows, seconds)
         return outputs
 
     def _settle(
@@ -204,9 +217,10 @@ class Scheduler:
             if self._closed:
                 ended, going_on = [*ended, *((document, _stopped()) for document in going_on)], []
             for document, _ in ended:
-                self._admission.leave(document)
+                self._backlog.remove(document)
             for document in going_on:
-                self._admission.progress(document)
+                self._backlog.progress(document)
+                put_back(document, self._engine.costs)
                 self._lanes.push(document)
             self._changed.notify(len(going_on))
             self._observe_queue()
@@ -223,7 +237,7 @@ class Scheduler:
 
     def _observe_queue(self) -> None:
         """Called under the lock: two threads that tell in the wrong order would leave a wrong gauge behind."""
-        self._observer.queue_changed(self._admission.documents, self._admission.tokens)
+        self._observer.queue_changed(self._backlog.documents, self._backlog.tokens)
 
 
 def _stopped() -> ShuttingDown:

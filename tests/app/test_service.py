@@ -15,7 +15,7 @@ from app.engine.registry import Registry
 from app.errors import DeadlineExceeded, EmptyDocument, NotReady, QueueFull, ReadingFailed, ShuttingDown
 from app.metrics import Metrics
 from app.scheduler.document import Array
-from app.scheduler.lanes import Lane
+from app.scheduler.segments import Lane
 from app.service import Service
 from app.settings import Settings, read_settings
 
@@ -192,7 +192,8 @@ def test_drain_ends_at_its_limit(registry: Registry, bundles: Any) -> None:
         slow.seconds = 0.01
         async with running(slow, read_settings(bundles=bundles, drain_seconds=0.1)) as service:
             task = asyncio.create_task(service.classify(slow.find("reviews"), [LONG]))
-            await asyncio.sleep(0.1)
+            while not sample(service, "readtrace_queue_documents"):
+                await asyncio.sleep(0.01)
             await service.drain()
             (answer,) = await task
             assert isinstance(answer, ShuttingDown)

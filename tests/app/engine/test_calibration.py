@@ -11,6 +11,10 @@ from app.engine.sessions import Graph
 from app.scheduler.document import Array
 
 
+def rows(chosen: list[Measurement]) -> tuple[int, ...]:
+    return tuple(one.rows for one in chosen)
+
+
 def measured(*milliseconds: float) -> list[Measurement]:
     return [
         Measurement("read", 16, rows, taken / 1000)
@@ -19,21 +23,20 @@ def measured(*milliseconds: float) -> list[Measurement]:
 
 
 def test_most_rows_where_more_rows_are_nearly_free() -> None:
-    assert choose_rows(measured(1, 1.1, 1.2, 1.3, 1.4, 1.5)) == (2, 4, 8, 16, 32, 64)
+    assert rows(choose_rows(measured(1, 1.1, 1.2, 1.3, 1.4, 1.5))) == (2, 4, 8, 16, 32, 64)
 
 
 def test_few_rows_where_more_rows_only_take_longer() -> None:
-    assert choose_rows(measured(1, 2, 4, 8, 16, 32)) == (2,)
+    assert rows(choose_rows(measured(1, 2, 4, 8, 16, 32))) == (2,)
 
 
 def test_last_five_percent_are_not_worth_longer_runs() -> None:
-    assert choose_rows(measured(1, 1.5, 2.9)) == (2, 4)
+    assert rows(choose_rows(measured(1, 1.5, 2.9))) == (2, 4)
 
 
 def test_calibration_stops_at_the_longest_run_allowed(registry: Registry) -> None:
     calibration = calibrate(registry.find("reviews"), max_run_seconds=1e-12)
-    assert set(calibration.row_counts.values()) == {(2,)}
-    assert calibration.tokens_per_second > 0
+    assert {costs.row_counts for costs in calibration.costs.values()} == {(2,)}
 
 
 def test_every_shape_that_may_run_was_warmed(registry: Registry, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -46,5 +49,7 @@ def test_every_shape_that_may_run_was_warmed(registry: Registry, monkeypatch: py
 
     monkeypatch.setattr(Graph, "run", recording_run)
     calibration = calibrate(registry.find("topics"), max_run_seconds=1)
-    allowed = {(rows, bucket) for (_, bucket), counts in calibration.row_counts.items() for rows in counts}
+    allowed = {
+        (rows, bucket) for (_, bucket), costs in calibration.costs.items() for rows in costs.row_counts
+    }
     assert allowed <= shapes

@@ -14,9 +14,10 @@ from hypothesis import strategies as st
 from app.engine.golden import read_alone
 from app.engine.model import Model
 from app.engine.registry import Registry, load_registry
-from app.scheduler.admission import Admission, Limits
-from app.scheduler.document import Array, Document, cut
+from app.scheduler.admission import Limits
+from app.scheduler.document import Array, Document
 from app.scheduler.scheduler import Scheduler
+from app.scheduler.segments import cut
 from app.settings import read_settings
 from app.text import tokenize
 from tests.app.scheduler.fakes import Book
@@ -45,7 +46,7 @@ class Quiet(Book):
 
 def read_batched(registry: Registry, name: str, texts: list[str]) -> list[dict[str, Array]]:
     book = Quiet()
-    scheduler = Scheduler(registry, Admission(Limits(10**6, 10**9), 1e9), book, book.deliver)
+    scheduler = Scheduler(registry, Limits(10**6, 10**9), book, book.deliver)
     model = registry.find(name)
     documents = []
     for text in texts:

@@ -16,10 +16,11 @@ from app.bundle import (
     TraceSpec,
     Training,
 )
-from app.scheduler.admission import Admission, Limits
-from app.scheduler.document import Array, Document, cut
-from app.scheduler.lanes import Lane
+from app.scheduler.admission import Limits
+from app.scheduler.costs import RunCosts
+from app.scheduler.document import Array, Document
 from app.scheduler.scheduler import Outcome, Reason, Run, Scheduler
+from app.scheduler.segments import Lane, cut
 
 POISON = 13  # a token id that makes the engine raise
 NOT_A_NUMBER = 14  # a token id that is answered with NaN
@@ -76,12 +77,18 @@ class Clock:
 class SumEngine:
     """Sums from both ends; refuses poison, and answers ``NOT_A_NUMBER`` with NaN."""
 
-    def __init__(self) -> None:
+    def __init__(self, run_seconds: float) -> None:
+        self.run_seconds = run_seconds  # of two rows of one word
+        self._costs: dict[Lane, RunCosts] = {}
         self.runs: list[tuple[Lane, int]] = []
         self.before_run: Callable[[], None] = lambda: None
 
-    def row_counts(self, _: Lane) -> tuple[int, ...]:
-        return ROW_COUNTS
+    def costs(self, lane: Lane) -> RunCosts:
+        return self._costs.setdefault(lane, RunCosts({rows: self.seconds(rows, lane) for rows in ROW_COUNTS}))
+
+    def seconds(self, rows: int, lane: Lane) -> float:
+        """Of a run; half as much again for twice the rows."""
+        return self.run_seconds * lane.bucket * {2: 1.0, 4: 1.5}[rows]
 
     def run(self, lane: Lane, arrays: Mapping[str, Array]) -> Mapping[str, Array]:
         self.before_run()
@@ -133,12 +140,13 @@ class Book:
 class Bench:
     """A scheduler with its fakes; ``work`` plays the engine thread."""
 
-    def __init__(self, documents: int = 1000, tokens: int = 100_000, tokens_per_second: float = 1e9) -> None:
+    def __init__(self, documents: int = 1000, tokens: int = 100_000, run_seconds: float = 0.0) -> None:
         self.clock = Clock()
-        self.engine = SumEngine()
+        self.engine = SumEngine(run_seconds)
         self.book = Book()
-        admission = Admission(Limits(documents, tokens), tokens_per_second)
-        self.scheduler = Scheduler(self.engine, admission, self.book, self.book.deliver, self.clock)
+        self.scheduler = Scheduler(
+            self.engine, Limits(documents, tokens), self.book, self.book.deliver, self.clock
+        )
 
     def document(self, token_ids: Sequence[int], deadline_seconds: float = 100.0) -> Document:
         return Document(

@@ -3,7 +3,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.scheduler.document import Segment, cut
+from app.scheduler.segments import Segment, cut
 from tests.app.scheduler.fakes import MANIFEST
 
 

@@ -145,11 +145,11 @@ def test_late_document_is_dropped_and_told() -> None:
 
 
 def test_full_queue_refuses_before_anything_waits() -> None:
-    bench = Bench(documents=2, tokens_per_second=1.0)
+    bench = Bench(documents=2, run_seconds=1.0)
     bench.submit([2, 3], [4])
     with pytest.raises(QueueFull) as caught:
         bench.submit([5])
-    assert caught.value.retry_after_seconds == 6  # six unread tokens over two passes, at one a second
+    assert caught.value.retry_after_seconds == 4  # two passes, each with one run of two words
     assert bench.book.queue == (2, 6)
 
 
@@ -168,10 +168,18 @@ def test_request_that_never_fits_is_told_so() -> None:
 
 
 def test_request_that_would_outwait_its_deadline_is_refused() -> None:
-    bench = Bench(tokens_per_second=1.0)
-    bench.submit([2] * 30)
-    with pytest.raises(WaitTooLong, match=r"takes 60\.0 s; the deadline is in 10\.0 s"):
+    bench = Bench(run_seconds=1.0)
+    bench.submit(*[[2]] * 12)
+    with pytest.raises(WaitTooLong, match=r"takes 18\.0 s; the deadline is in 10\.0 s"):
         bench.scheduler.submit([bench.document([2], deadline_seconds=10.0)])
+
+
+def test_short_text_does_not_count_long_ones_as_waiting_before_it() -> None:
+    bench = Bench(run_seconds=1.0)
+    bench.submit([2] * 300)
+    bench.scheduler.submit([bench.document([2], deadline_seconds=10.0)])
+    with pytest.raises(WaitTooLong):
+        bench.scheduler.submit([bench.document([2] * 4, deadline_seconds=10.0)])
 
 
 def test_closed_scheduler_fails_what_waits_and_takes_nothing() -> None:

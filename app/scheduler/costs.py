@@ -1,0 +1,60 @@
+"""What a run costs by its rows: measured at warm-up, corrected by every run since."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+_WEIGHT = 0.1  # of the newest run: about the last twenty count
+_SHARED = 0.5  # of a correction that the other row counts take over: what slows one run slows most
+_OUTLIER = 8.0  # a run so many times as slow as expected counts as this: one stall is no trend
+_WORTHWHILE = 0.95  # of the larger run's cost per document, below which the smaller one is taken
+
+
+class RunCosts:
+    """Seconds of a run of one pass and length bucket, by its number of rows.
+
+    The bucket stands for the steps: a padded row takes as many as a full one. Not thread-safe: the
+    scheduler's lock guards it.
+    """
+
+    def __init__(self, seconds: Mapping[int, float]) -> None:
+        """Begin with what was measured: the row counts that were warmed up, and their seconds."""
+        self._seconds = dict(sorted(seconds.items()))
+        self.row_counts = tuple(self._seconds)
+
+    def seconds(self, rows: int) -> float:
+        """Of a run of so many rows, which must be one of ``row_counts``."""
+        return self._seconds[rows]
+
+    def fitting(self, documents: int) -> int:
+        """The smallest row count that holds so many documents, or the largest."""
+        return next((rows for rows in self.row_counts if rows >= documents), self.row_counts[-1])
+
+    def choose(self, waiting: int) -> int:
+        """The row count to run where so many documents wait: the cheapest per document, rather more rows."""
+        chosen = self.fitting(waiting)
+        for rows in reversed(self.row_counts[: self.row_counts.index(chosen)]):
+            if self._per_document(rows, waiting) < _WORTHWHILE * self._per_document(chosen, waiting):
+                chosen = rows
+        return chosen
+
+    def work_seconds(self, documents: int) -> float:
+        """Engine time of so many documents in the runs that ``choose`` would form."""
+        largest = self.choose(self.row_counts[-1])
+        full, rest = divmod(documents, largest)
+        return full * self._seconds[largest] + (self._seconds[self.fitting(rest)] if rest else 0.0)
+
+    @property
+    def document_seconds(self) -> float:
+        """Engine time of one document where many share its run."""
+        return min(seconds / rows for rows, seconds in self._seconds.items())
+
+    def observe(self, rows: int, seconds: float) -> None:
+        """Learn from a run."""
+        ratio = min(_OUTLIER, seconds / self._seconds[rows]) if self._seconds[rows] else 1.0
+        for other in self._seconds:
+            weight = _WEIGHT if other == rows else _WEIGHT * _SHARED
+            self._seconds[other] *= 1 + weight * (ratio - 1)
+
+    def _per_document(self, rows: int, waiting: int) -> float:
+        return self._seconds[rows] / min(rows, waiting)
