@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from app.bundle import PassSpec, TensorSpec, TraceSpec
 from export.graph import Graph
-from export.lowering import cells, running_mean
+from export.lowering import cells, convolutional_lstm, running_mean
 from export.lowering.base import (
     BUCKETS,
     CAUSAL,
@@ -27,6 +27,7 @@ from export.lowering.base import (
 )
 from export.lowering.scan import Words
 from models.architectures.clstm import CLSTMCell
+from models.architectures.convolutional_lstm import ConvolutionalLSTM
 from models.architectures.recurrent import Recurrent
 from models.text.storage import StoredVectors
 
@@ -54,10 +55,11 @@ def _read(
 ) -> tuple[PassSpec, Graph]:
     graph = Graph("read")
     token_ids, _ = pass_inputs(graph)
-    direction = _direction(graph, model, "", Words(embed(graph, embedding, token_ids)))
+    x, previous = _read_words(graph, model, embedding, token_ids)
+    direction = _direction(graph, model, "", Words(x))
     weight, bias = array(model.classifier.weight), array(model.classifier.bias)
     logits = linear(graph, direction.read, "classifier", weight[:, : model.read_units], bias)
-    states = direction.states
+    states = direction.states | previous
     if backward is not None:
         whole, carried = _whole_text(graph, backward)
         logits, states = graph.op("Add", logits, whole), states | carried
@@ -74,6 +76,15 @@ def _read(
     reads = () if backward is None else (backward.name,)
     spec = PassSpec(name="read", graph="read.onnx", reads=reads, states=tuple(states), steps=steps)
     return spec, graph
+
+
+def _read_words(
+    graph: Graph, model: Recurrent, embedding: StoredVectors, token_ids: str
+) -> tuple[str, dict[TensorSpec, str]]:
+    """What the layer reads, `[length, rows, input]`, and the states that this needs, with their next values."""
+    if isinstance(model, ConvolutionalLSTM):
+        return convolutional_lstm.read_words(graph, model, embedding, token_ids)
+    return embed(graph, embedding, token_ids), {}
 
 
 def _read_backward(model: Recurrent, embedding: StoredVectors, logits: TensorSpec) -> tuple[PassSpec, Graph]:

@@ -27,12 +27,12 @@ def _features(model: TextCNN, graph: Graph, x: str, before: int) -> str:
     for n, conv in enumerate(model.filters, start=1):
         assert isinstance(conv, nn.Conv1d)
         reached = graph.slice(x, before - (conv.kernel_size[0] - 1), axis=0)
-        found.append(_filters(graph, conv, f"filters_{n}", reached))
+        found.append(filters(graph, conv, f"filters_{n}", reached))
     return graph.op("Relu", graph.op("Concat", *found, axis=2))
 
 
-def _filters(graph: Graph, conv: nn.Conv1d, name: str, x: str) -> str:
-    """`[width - 1 + length, rows, d]` -> `[length, rows, filters]`."""
+def filters(graph: Graph, conv: nn.Conv1d, name: str, x: str) -> str:
+    """What filters find before their ReLU: `[width - 1 + length, rows, d]` -> `[length, rows, filters]`."""
     assert conv.bias is not None
     weight = array(conv.weight).transpose(2, 0, 1)  # (width, filters, d)
     width = len(weight)

@@ -7,6 +7,7 @@ value of each feature so far and the word at which its window ends.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -34,12 +35,37 @@ from models.text.storage import StoredVectors
 Features = Callable[[Graph, str, int], str]
 
 
+@dataclass(frozen=True)
+class PreviousWords:
+    """The words before a segment, for windows of up to `widest` words that begin there; padding before the text."""
+
+    widest: int
+
+    @property
+    def count(self) -> int:
+        """How many words are carried; one where none is needed, since a state must have a size."""
+        return max(1, self.widest - 1)
+
+    @property
+    def state(self) -> TensorSpec:
+        """What carries them from segment to segment."""
+        return TensorSpec(name="previous_ids", dtype="int64", shape=(self.count,))
+
+    def before(self, graph: Graph, previous_ids: str, token_ids: str) -> str:
+        """The segment's words behind those before it, int64 `[rows, count + length]`."""
+        return graph.op("Concat", previous_ids, token_ids, axis=1)
+
+    def after(self, graph: Graph, ids: str) -> str:
+        """The state after the segment, from what `before` gave."""
+        return graph.slice(ids, -self.count, axis=1)
+
+
 def lower(model: WindowModel, embedding: StoredVectors, features: Features) -> Lowered:
     """One forward pass; `features` adds the architecture's own part."""
     classes, size = model.classifier.out_features, model.mlp.in_features
-    before = max(1, max(words for words, _ in model.windows) - 1)
+    previous = PreviousWords(max(words for words, _ in model.windows))
     states = (
-        TensorSpec(name="previous_ids", dtype="int64", shape=(before,)),
+        previous.state,
         TensorSpec(name="words_before", dtype="int64"),
         TensorSpec(name="largest", shape=(size,)),
         TensorSpec(name="largest_at", dtype="int64", shape=(size,)),
@@ -51,8 +77,8 @@ def lower(model: WindowModel, embedding: StoredVectors, features: Features) -> L
     graph = Graph("read")
     token_ids, lengths = pass_inputs(graph)
     previous_ids, words_before, largest, largest_at = (state_input(graph, state) for state in states)
-    ids = graph.op("Concat", previous_ids, token_ids, axis=1)
-    found = features(graph, embed(graph, embedding, ids), before)
+    ids = previous.before(graph, previous_ids, token_ids)
+    found = features(graph, embed(graph, embedding, ids), previous.count)
     found = _without_padding(graph, found, token_ids, lengths)
     start = graph.op(
         "Where", _column(graph, graph.op("Equal", words_before, graph.scalar(0))), _lowest(graph), largest
@@ -70,7 +96,7 @@ def lower(model: WindowModel, embedding: StoredVectors, features: Features) -> L
     for result, value in zip(results, (last_word, graph.op("Mul", gradient, pooled)), strict=True):
         result_output(graph, result, value)
     after = graph.op("Add", words_before, lengths), pooled, last_word
-    for state, value in zip(states, (graph.slice(ids, -before, axis=1), *after), strict=True):
+    for state, value in zip(states, (previous.after(graph, ids), *after), strict=True):
         state_output(graph, state, value)
     reading = PassSpec(
         name="read", graph="read.onnx", states=states, steps=answer_steps(classes), results=results

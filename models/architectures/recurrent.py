@@ -41,7 +41,7 @@ class Recurrent(Architecture):
         config: the shared options.
         embedding: `(vocabulary, embedding)`, the initial word vectors.
         classes: the number of classes.
-        make_cell: gives a layer for one direction: `(batch, time, embedding)` to a tuple that starts with its states
+        make_cell: gives a layer for one direction: `(batch, time, input)` to a tuple that starts with its states
             `(batch, time, hidden)`.
         read_units: how many units the classifier reads of each direction, from the first; None: all.
         readout: the state at the end, or the mean of the states after all words.
@@ -67,14 +67,18 @@ class Recurrent(Architecture):
 
     def forward(self, token_ids: Tensor, lengths: Tensor) -> Answer:
         """See `Architecture.forward`."""
-        x = self.embed(token_ids)
+        x = self.read_words(token_ids)
         ends = [at_end(self._read(self.cell(x)[0]), lengths), *self._backward(x, lengths)]
         return Answer(self.classifier(self.dropout(torch.cat(ends, dim=-1))))
 
     def trace(self, token_ids: Tensor, lengths: Tensor) -> Trace:
         """See `Architecture.trace`; causal in one direction, see the module for both."""
-        x = self.embed(token_ids)
+        x = self.read_words(token_ids)
         return Trace(self.logits_per_word(self.cell(x)[0], x, lengths))
+
+    def read_words(self, token_ids: Tensor) -> Tensor:
+        """What the layer reads at every word, `(batch, time, input)`; no word may look ahead."""
+        return self.embed(token_ids)
 
     def logits_per_word(self, states: Tensor, x: Tensor, lengths: Tensor) -> Tensor:
         """Class logits `(batch, time, classes)` from the forward states `(batch, time, hidden)`."""

@@ -12,6 +12,7 @@ from models.architectures.bag_of_words import BagOfWords, BagOfWordsConfig
 from models.architectures.base import Architecture, ModelConfig
 from models.architectures.cifg import CIFG, CIFGConfig
 from models.architectures.clstm import CLSTM, CLSTMConfig
+from models.architectures.convolutional_lstm import ConvolutionalLSTM, ConvolutionalLSTMConfig
 from models.architectures.leap import LeapLSTM, LeapLSTMConfig
 from models.architectures.lstm import LSTM, LSTMConfig
 from models.architectures.mode import MODELSTM, DLSTMConfig, MODELSTMConfig, ODELSTMConfig
@@ -29,6 +30,7 @@ AnyModelConfig = Annotated[
     | ODELSTMConfig
     | DLSTMConfig
     | TextCNNConfig
+    | ConvolutionalLSTMConfig
     | RNNConfig
     | BagOfWordsConfig,
     Field(discriminator="architecture"),
@@ -44,6 +46,7 @@ _NETWORKS: Mapping[type[ModelConfig], Callable[..., Architecture]] = {
     ODELSTMConfig: MODELSTM,
     DLSTMConfig: MODELSTM,
     TextCNNConfig: TextCNN,
+    ConvolutionalLSTMConfig: ConvolutionalLSTM,
     RNNConfig: RNN,
     BagOfWordsConfig: BagOfWords,
 }

@@ -8,6 +8,7 @@ from torch import Tensor, nn
 from models.architectures.bag_of_words import BagOfWords
 from models.architectures.cifg import CIFGCell
 from models.architectures.clstm import CLSTMCell
+from models.architectures.convolutional_lstm import ConvolutionalLSTM
 from models.architectures.leap import LeapLSTM
 from models.architectures.mode import MODELSTM, SmallStates
 from models.architectures.mtlstm import MTLSTM, MemoryGroup, MemoryGroupWithCellGates
@@ -27,6 +28,11 @@ def recurrent_weights(model: Recurrent) -> Weights:
         return cell | _classifier(model.classifier)
     backward = _layer(model.backward_cell)
     return _named("forward", cell) | _named("backward", backward) | _classifier(model.classifier)
+
+
+def convolutional_lstm_weights(model: ConvolutionalLSTM) -> Weights:
+    """For `models.plain.convolutional_lstm`."""
+    return _layer(model.cell) | _filters(1, model.filters) | _classifier(model.classifier)
 
 
 def bag_of_words_weights(model: BagOfWords) -> Weights:

@@ -49,12 +49,15 @@ def read_mode(weights: Weights, words: Tensor, scales: Sequence[int]) -> WindowR
 
 def read_text_cnn(weights: Weights, words: Tensor, widths: Sequence[int]) -> WindowReading:
     """Read a document `(time, input)` with TextCNN."""
-    columns = []
-    for n, width in enumerate(widths, start=1):
-        filters, bias = weights[f"cnn_w_{n}"], weights[f"cnn_b_{n}"]
-        spans = [(filters * window).sum(dim=(1, 2)) + bias for window in _windows(words, width)]
-        columns.append(torch.relu(torch.stack(spans)))
+    columns = [filter_features(weights, words, n, width) for n, width in enumerate(widths, start=1)]
     return _pool(weights, torch.cat(columns, dim=1))
+
+
+def filter_features(weights: Weights, words: Tensor, n: int, width: int) -> Tensor:
+    """What the filters `cnn_w_n` find in the window that ends at each word, `(time, filters)`."""
+    filters, bias = weights[f"cnn_w_{n}"], weights[f"cnn_b_{n}"]
+    spans = [(filters * window).sum(dim=(1, 2)) + bias for window in _windows(words, width)]
+    return torch.relu(torch.stack(spans))
 
 
 def _windows(words: Tensor, width: int) -> list[Tensor]:

@@ -16,6 +16,7 @@ from models.architectures.bag_of_words import BagOfWordsConfig
 from models.architectures.base import Architecture
 from models.architectures.cifg import CIFGConfig
 from models.architectures.clstm import CLSTMConfig
+from models.architectures.convolutional_lstm import ConvolutionalLSTMConfig
 from models.architectures.leap import LeapLSTMConfig
 from models.architectures.lstm import LSTMConfig
 from models.architectures.mode import DLSTMConfig, MODELSTMConfig, ODELSTMConfig
@@ -61,6 +62,8 @@ NETWORKS: dict[str, AnyModelConfig] = {
     "dlstm": DLSTMConfig(scales=(6,), state_size=9, mlp=6),
     "text_cnn": TextCNNConfig(filters=4, mlp=6),
     "text_cnn_one_word": TextCNNConfig(filter_widths=(1, 2), filters=3, mlp=4),
+    "c_lstm": ConvolutionalLSTMConfig(filter_width=12, filters=5, hidden=7),
+    "c_lstm_one_word": ConvolutionalLSTMConfig(filter_width=1, filters=4, hidden=5),
 }
 # the sizes of the models that ship: sums are long enough for another order of summation to show
 REALISTIC: dict[str, AnyModelConfig] = {
@@ -76,6 +79,7 @@ REALISTIC: dict[str, AnyModelConfig] = {
     "leap_300": LeapLSTMConfig(hidden=300),
     "mode_300": MODELSTMConfig(),
     "text_cnn_300": TextCNNConfig(),
+    "c_lstm_150": ConvolutionalLSTMConfig(),
 }
 
 

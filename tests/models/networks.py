@@ -11,6 +11,7 @@ from models.architectures.bag_of_words import BagOfWords
 from models.architectures.base import Architecture
 from models.architectures.cifg import CIFG
 from models.architectures.clstm import CLSTM, CLSTMCell
+from models.architectures.convolutional_lstm import ConvolutionalLSTM
 from models.architectures.leap import LeapLSTM
 from models.architectures.lstm import LSTM
 from models.architectures.mode import MODELSTM
@@ -21,7 +22,19 @@ from models.architectures.registry import AnyModelConfig, build
 from models.architectures.rnn import RNN
 from models.architectures.text_cnn import TextCNN
 from models.architectures.windows import WindowModel
-from models.plain import bag_of_words, bidirectional, cifg, clstm, convert, leap, lstm, mtlstm, rnn, windows
+from models.plain import (
+    bag_of_words,
+    bidirectional,
+    cifg,
+    clstm,
+    convert,
+    convolutional_lstm,
+    leap,
+    lstm,
+    mtlstm,
+    rnn,
+    windows,
+)
 from models.plain.gates import Weights, classify
 
 VOCABULARY = 50
@@ -52,6 +65,9 @@ def random_batch(lengths: list[int], seed: int = 0) -> tuple[Tensor, Tensor]:
 
 def plain_logits(model: Architecture, words: Tensor) -> Tensor:
     """Class logits `(time, classes)` of the same network's plain cell, on embedded words `(time, embedding)`."""
+    if isinstance(model, ConvolutionalLSTM):
+        width = model.filters.kernel_size[0]
+        return convolutional_lstm.read(convert.convolutional_lstm_weights(model), words, width).logits
     if isinstance(model, Recurrent):
         return _recurrent_logits(model, words)
     if isinstance(model, BagOfWords):

@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from models.architectures.bag_of_words import BagOfWordsConfig
 from models.architectures.cifg import CIFGConfig
 from models.architectures.clstm import CLSTM, CLSTMConfig
+from models.architectures.convolutional_lstm import ConvolutionalLSTMConfig
 from models.architectures.leap import LeapLSTM, LeapLSTMConfig
 from models.architectures.lstm import LSTM, LSTMConfig
 from models.architectures.mode import DLSTMConfig, MODELSTMConfig, ODELSTMConfig
@@ -93,6 +94,12 @@ CAUSAL_CONFIGS = st.one_of(
     st.builds(CIFGConfig, hidden=st.integers(1, 8)),
     clstm_configs(bidirectional=False),
     st.builds(RNNConfig, hidden=st.integers(1, 8)),
+    st.builds(
+        ConvolutionalLSTMConfig,
+        filter_width=st.integers(1, 7),
+        filters=st.integers(1, 5),
+        hidden=st.integers(1, 8),
+    ),
     st.builds(
         BagOfWordsConfig,
         pooling=st.sampled_from(["mean", "sum"]),

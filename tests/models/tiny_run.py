@@ -38,6 +38,7 @@ SMALL: dict[str, list[str]] = {
     "mode_lstm": ["model.scales=[2,4]", "model.state_size=6", "model.mlp=24"],
     "ode_lstm": ["model.scales=[4]", "model.states=3", "model.state_size=4", "model.mlp=24"],
     "dlstm": ["model.scales=[4]", "model.state_size=12", "model.mlp=24"],
+    "c_lstm": ["model.filter_width=3", "model.filters=12", "model.hidden=12"],
     "text_cnn": ["model.filter_widths=[2,3]", "model.filters=24", "model.mlp=24"],
 }
 
