@@ -127,6 +127,11 @@ class Manifest(_Model):
         """Whether the model tells the forgetting rates of its memory groups."""
         return any(step.name == "forgetting_rates" for step in self.passes[-1].steps)
 
+    @property
+    def attends(self) -> bool:
+        """Whether the model tells how much it attended to each word."""
+        return any(step.name == "attention_score" for step in self.passes[-1].steps)
+
     @model_validator(mode="after")
     def _labels_fit(self) -> Self:
         classes = len(self.labels)
@@ -165,6 +170,14 @@ class Manifest(_Model):
             raise ValueError("skipped and keep_probability come together")
         if (rates := answer.get("forgetting_rates")) is not None and len(rates.shape) != 1:
             raise ValueError(f"forgetting_rates must have the shape (groups,) per word, found {rates.shape}")
+        if (score := answer.get("attention_score")) is not None:
+            results = {result.name: result.shape for result in self.passes[-1].results}
+            shapes = [score.shape, *(results.get(f"attention_{name}") for name in ("largest", "sum"))]
+            if len(score.shape) != 1 or len(set(shapes)) != 1:
+                raise ValueError(
+                    "attention_score and the results attention_largest and attention_sum must have the shape "
+                    f"(hops,), found {', '.join(map(str, shapes))}"
+                )
         if TOKENIZER not in self.sha256:
             raise ValueError(f"{TOKENIZER} has no sha256")
         return self

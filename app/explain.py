@@ -1,4 +1,4 @@
-"""How a text was read: the answer after every word, skips, memory groups, forgetting, n-grams; or a summary.
+"""How a text was read: the answer after every word, skips, memory groups, forgetting, attention, n-grams; or a summary.
 
 All functions give plain values and NumPy arrays that ``orjson`` writes. Numbers stay float32, so that the
 last step's probabilities are the answer's, digit for digit.
@@ -68,6 +68,21 @@ def forgetting(answer: Answer) -> dict[str, Any]:
     """Forgetting rates of the memory groups, slowest first: per token ``[tokens, groups]``, and their means."""
     rates = np.ascontiguousarray(answer.reading.steps["forgetting_rates"])
     return {"rates": rates, "mean_rates": rates.mean(axis=0)}
+
+
+def attention(answer: Answer, whole: bool) -> dict[str, Any]:
+    """How much the model attended to each word, the mean of its hops; over the text it adds up to 1.
+
+    Args:
+        answer: of a model that attends.
+        whole: also tell it for every token, ``[tokens]``.
+    """
+    score, results = answer.reading.steps["attention_score"], answer.reading.results
+    weights = (np.exp(score - results["attention_largest"]) / results["attention_sum"]).mean(axis=1)
+    most = np.argsort(-weights, kind="stable")[:_MOVERS]
+    found: dict[str, Any] = {"weights": weights} if whole else {}
+    found["top"] = [{**_word(answer, index), "weight": weights[index]} for index in most.tolist()]
+    return found
 
 
 def ngrams(answer: Answer, whole: bool) -> dict[str, Any]:

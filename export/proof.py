@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from app.bundle import PassSpec
 from export.lowering.base import Lowered
-from export.reading import Arrays, GraphReader
+from export.reading import Arrays, GraphReader, attention_of
 from models.architectures.base import Architecture
 from models.architectures.windows import WindowModel
 from models.errors import ReadtraceTrainingError
@@ -78,7 +78,8 @@ def prove(model: Architecture, lowered: Lowered, real: Sequence[TokenIds], seed:
     if isinstance(model, WindowModel):
         for n, found in enumerate(alone):
             _check_windows(model, documents[n], n, found["last_word"])
-    compared = [*expected[0], *(result.name for result in lowered.passes[-1].results)]
+    last = lowered.passes[-1]
+    compared = [written.name for written in (*last.steps, *last.results)]
     invariant = True
     for segment in lowered.length_buckets:
         for start in range(0, len(documents), _BATCH):
@@ -115,6 +116,8 @@ def _trace(model: Architecture, document: TokenIds) -> Arrays:
         found |= {"skipped": trace.skipped[0].numpy(), "keep_probability": trace.keep_probability[0].numpy()}
     if trace.forgetting_rates is not None:
         found["forgetting_rates"] = trace.forgetting_rates[0].numpy()
+    if trace.attention is not None:
+        found["attention"] = trace.attention[0].numpy()
     return found
 
 
@@ -137,14 +140,16 @@ def _difference(expected: Arrays, found: Arrays, document: int) -> tuple[float, 
             end = word
         keep = _largest(expected["keep_probability"][:end], found["keep_probability"][:end])
     probability = _largest(expected["probabilities"][:end], found["probabilities"][:end])
-    rates = 0.0
+    rates = attention = 0.0
     if "forgetting_rates" in expected:
         rates = _largest(expected["forgetting_rates"], found["forgetting_rates"])
-    if not np.max([probability, keep, rates]) <= TOLERANCE:  # NaN fails too
+    if "attention" in expected:
+        attention = _largest(expected["attention"], attention_of(found))
+    if not np.max([probability, keep, rates, attention]) <= TOLERANCE:  # NaN fails too
         raise ProofError(
             f"document {document} of {len(expected['probabilities'])} words: probabilities differ by "
-            f"{probability:.1e}, keep probabilities by {keep:.1e}, forgetting rates by {rates:.1e}; "
-            f"the tolerance is {TOLERANCE:.0e}"
+            f"{probability:.1e}, keep probabilities by {keep:.1e}, forgetting rates by {rates:.1e}, "
+            f"attention by {attention:.1e}; the tolerance is {TOLERANCE:.0e}"
         )
     return probability, keep
 

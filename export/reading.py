@@ -95,3 +95,12 @@ class GraphReader:
             for name in state:
                 state[name][active] = found[f"{name}_next"]
         return steps, results
+
+
+def attention_of(written: Arrays) -> NDArray[np.float32]:
+    """The attention of each hop to every word `(length, hops)`, from the scores and their largest and sum."""
+    score, largest, total = (
+        written[f"attention_{name}"].astype(np.float32) for name in ("score", "largest", "sum")
+    )
+    attention: NDArray[np.float32] = np.exp(score - largest) / total
+    return attention

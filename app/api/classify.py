@@ -166,6 +166,8 @@ def _besides(answer: Answer, asked: ClassifyRequest) -> dict[str, Any]:
         found["skip_map"] = explain.skip_map(answer) if whole else {"skip_rate": explain.skip_rate(answer)}
     if manifest.windows:
         found["ngrams"] = explain.ngrams(answer, whole)
+    if manifest.attends:
+        found["attention"] = explain.attention(answer, whole)
     if manifest.forgets:
         forgetting = explain.forgetting(answer)
         found["forgetting"] = forgetting if whole else {"mean_rates": forgetting["mean_rates"]}

@@ -58,6 +58,7 @@ def _summary(registry: Registry, loaded: LoadedModel) -> dict[str, Any]:
             "skip_map": manifest.skips,
             "groups": manifest.groups is not None,
             "forgetting": manifest.forgets,
+            "attention": manifest.attends,
             "ngrams": manifest.windows is not None,
         },
         "longest_document": manifest.longest_document,

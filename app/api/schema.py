@@ -68,6 +68,22 @@ class Forgetting(BaseModel):
     mean_rates: list[float] = Field(description="Per group, over the text.")
 
 
+class AttendedWord(BaseModel):
+    """A word and the attention paid to it."""
+
+    index: int
+    token: str
+    offset: tuple[int, int] = Field(description="Character offsets into the caller's text.")
+    weight: float
+
+
+class Attention(BaseModel):
+    """How much was attended to each word, the mean of all hops; the array only with `explain: steps`."""
+
+    weights: list[float] | None = Field(None, description="Per token; over the text they add up to 1.")
+    top: list[AttendedWord] = Field(description="The words attended to most, at most 5.")
+
+
 class NGram(BaseModel):
     """Words whose windows won pooled features."""
 
@@ -106,6 +122,7 @@ class ClassifiedDocument(BaseModel):
     skip_map: SkipMap | None = None
     groups: Groups | None = None
     forgetting: Forgetting | None = None
+    attention: Attention | None = None
     ngrams: NGrams | None = None
     error: dict[str, Any] | None = None
 

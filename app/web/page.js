@@ -24,6 +24,10 @@ const ARCHITECTURES = {
   ode_lstm: "ODE-LSTM",
   dlstm: "DLSTM",
   text_cnn: "TextCNN",
+  c_lstm: "C-LSTM",
+  self_attentive_lstm: "self-attentive LSTM",
+  c_lstm: "C-LSTM",
+  self_attentive_lstm: "self-attentive LSTM",
   rnn: "RNN",
   bag_of_words: "bag of words",
 };

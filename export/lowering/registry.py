@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from export.lowering import bag_of_words, leap, mode, mtlstm, recurrent, text_cnn
+from collections.abc import Callable, Mapping
+
+from export.lowering import bag_of_words, leap, mode, mtlstm, recurrent, self_attentive, text_cnn
 from export.lowering.base import Lowered
 from models.architectures.bag_of_words import BagOfWords
 from models.architectures.base import Architecture
@@ -10,23 +12,24 @@ from models.architectures.leap import LeapLSTM
 from models.architectures.mode import MODELSTM
 from models.architectures.mtlstm import MTLSTM
 from models.architectures.recurrent import Recurrent
+from models.architectures.self_attentive import SelfAttentiveLSTM
 from models.architectures.text_cnn import TextCNN
 from models.text.storage import StoredVectors
+
+_LOWERINGS: Mapping[type[Architecture], Callable[..., Lowered]] = {
+    Recurrent: recurrent.lower,
+    MTLSTM: mtlstm.lower,
+    LeapLSTM: leap.lower,
+    BagOfWords: bag_of_words.lower,
+    MODELSTM: mode.lower,
+    TextCNN: text_cnn.lower,
+    SelfAttentiveLSTM: self_attentive.lower,
+}
 
 
 def lower(model: Architecture, embedding: StoredVectors) -> Lowered:
     """The graphs of a trained network with its stored word vectors."""
-    match model:
-        case Recurrent():
-            return recurrent.lower(model, embedding)
-        case MTLSTM():
-            return mtlstm.lower(model, embedding)
-        case LeapLSTM():
-            return leap.lower(model, embedding)
-        case BagOfWords():
-            return bag_of_words.lower(model, embedding)
-        case MODELSTM():
-            return mode.lower(model, embedding)
-        case TextCNN():
-            return text_cnn.lower(model, embedding)
+    for network, lower_network in _LOWERINGS.items():
+        if isinstance(model, network):
+            return lower_network(model, embedding)
     raise TypeError(f"no lowering for {type(model).__name__}")

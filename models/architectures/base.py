@@ -53,12 +53,14 @@ class Trace:
         keep_probability: `(batch, time)`, or None for models that read all.
         skipped: bool `(batch, time)`, or None for models that read all.
         forgetting_rates: `(batch, time, groups)`, the mean of each memory group, or None for other models.
+        attention: `(batch, time, hops)`, of each hop to every word of the whole text, or None for other models.
     """
 
     logits: Tensor
     keep_probability: Tensor | None = None
     skipped: Tensor | None = None
     forgetting_rates: Tensor | None = None
+    attention: Tensor | None = None
 
 
 class Architecture(nn.Module, ABC):

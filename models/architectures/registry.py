@@ -18,6 +18,7 @@ from models.architectures.lstm import LSTM, LSTMConfig
 from models.architectures.mode import MODELSTM, DLSTMConfig, MODELSTMConfig, ODELSTMConfig
 from models.architectures.mtlstm import MTLSTM, MTLSTMConfig, largest_group_count
 from models.architectures.rnn import RNN, RNNConfig
+from models.architectures.self_attentive import SelfAttentiveLSTM, SelfAttentiveLSTMConfig
 from models.architectures.text_cnn import TextCNN, TextCNNConfig
 
 AnyModelConfig = Annotated[
@@ -31,6 +32,7 @@ AnyModelConfig = Annotated[
     | DLSTMConfig
     | TextCNNConfig
     | ConvolutionalLSTMConfig
+    | SelfAttentiveLSTMConfig
     | RNNConfig
     | BagOfWordsConfig,
     Field(discriminator="architecture"),
@@ -47,6 +49,7 @@ _NETWORKS: Mapping[type[ModelConfig], Callable[..., Architecture]] = {
     DLSTMConfig: MODELSTM,
     TextCNNConfig: TextCNN,
     ConvolutionalLSTMConfig: ConvolutionalLSTM,
+    SelfAttentiveLSTMConfig: SelfAttentiveLSTM,
     RNNConfig: RNN,
     BagOfWordsConfig: BagOfWords,
 }

@@ -14,6 +14,7 @@ from models.architectures.mode import MODELSTM, SmallStates
 from models.architectures.mtlstm import MTLSTM, MemoryGroup, MemoryGroupWithCellGates
 from models.architectures.peephole import PeepholeLSTM
 from models.architectures.recurrent import Recurrent
+from models.architectures.self_attentive import SelfAttentiveLSTM
 from models.architectures.text_cnn import TextCNN
 from models.architectures.windows import WindowModel
 from models.plain.gates import Weights
@@ -91,6 +92,13 @@ def text_cnn_weights(model: TextCNN) -> Weights:
     return weights
 
 
+def self_attentive_weights(model: SelfAttentiveLSTM) -> Weights:
+    """For `models.plain.self_attentive`."""
+    directions = _named("forward", _cell(model.cell)) | _named("backward", _cell(model.backward_cell))
+    scores = {"W_s1": model.score.weight.detach(), "W_s2": model.score_hops.weight.detach()}
+    return directions | scores | _pooled_classifier(model)
+
+
 def _group(model: MTLSTM, k: int) -> dict[str, Tensor]:
     """The rows of all matrices that belong to group k."""
     group = model.groups[k]
@@ -165,7 +173,7 @@ def _filters(name: int, conv: nn.Module) -> dict[str, Tensor]:
     return {f"cnn_w_{name}": conv.weight.detach().transpose(1, 2), f"cnn_b_{name}": conv.bias.detach()}
 
 
-def _pooled_classifier(model: WindowModel) -> dict[str, Tensor]:
+def _pooled_classifier(model: WindowModel | SelfAttentiveLSTM) -> dict[str, Tensor]:
     layer = {"W_m": model.mlp.weight.detach(), "b_m": model.mlp.bias.detach()}
     return layer | _classifier(model.classifier)
 

@@ -17,6 +17,7 @@ from app.scheduler.document import Array, Reading
 from app.text import tokenize
 
 _DTYPES = {"skipped": np.bool_, "last_word": np.int64}
+_RESULTS = ("last_word", "feature_weight", "attention_largest", "attention_sum")
 
 
 def answer(registry: Registry, name: str, text: str, **steps: Sequence[object]) -> Answer:
@@ -24,9 +25,7 @@ def answer(registry: Registry, name: str, text: str, **steps: Sequence[object]) 
     arrays: dict[str, Array] = {
         key: np.array(value, _DTYPES.get(key, np.float32)) for key, value in steps.items()
     }
-    results: dict[str, Array] = {
-        key: arrays.pop(key) for key in ("last_word", "feature_weight") if key in arrays
-    }
+    results: dict[str, Array] = {key: arrays.pop(key) for key in _RESULTS if key in arrays}
     return Answer(
         model, tokenize(model.tokenizer, text, 100, "error"), Reading(arrays, 0.0, 0.0, results), 0.0
     )
@@ -69,6 +68,26 @@ def test_forgetting_rates_are_averaged_over_the_words(registry: Registry) -> Non
     found = explain.forgetting(read)
     assert found["rates"].shape == (2, 3)
     np.testing.assert_allclose(found["mean_rates"], [0.2, 0.5, 0.8], rtol=1e-6)
+
+
+def test_attention_is_the_mean_of_the_hops(registry: Registry) -> None:
+    read = answer(
+        registry,
+        "reviews",
+        "a good  film",
+        attention_score=np.log([[1, 5], [2, 5], [5, 10]]).tolist(),
+        attention_largest=np.log([5, 10]).tolist(),
+        attention_sum=[8 / 5, 2],
+    )
+    found = explain.attention(read, whole=True)
+    np.testing.assert_allclose(found["weights"], [(1 / 8 + 1 / 4) / 2, 1 / 4, (5 / 8 + 1 / 2) / 2], rtol=1e-6)
+    assert [(one["token"], one["offset"]) for one in found["top"]] == [
+        ("film", [8, 12]),
+        ("good", [2, 6]),
+        ("a", [0, 1]),
+    ]
+    assert found["top"][0]["weight"] == found["weights"][2]
+    assert set(explain.attention(read, whole=False)) == {"top"}
 
 
 def test_groups_count_their_updates(registry: Registry) -> None:

@@ -23,6 +23,7 @@ from models.architectures.mode import DLSTMConfig, MODELSTMConfig, ODELSTMConfig
 from models.architectures.mtlstm import MTLSTMConfig
 from models.architectures.registry import AnyModelConfig
 from models.architectures.rnn import RNNConfig
+from models.architectures.self_attentive import SelfAttentiveLSTMConfig
 from models.architectures.text_cnn import TextCNNConfig
 from models.architectures.windows import WindowModel
 from models.text.storage import Storage, store_vectors
@@ -63,6 +64,8 @@ NETWORKS: dict[str, AnyModelConfig] = {
     "text_cnn": TextCNNConfig(filters=4, mlp=6),
     "text_cnn_one_word": TextCNNConfig(filter_widths=(1, 2), filters=3, mlp=4),
     "c_lstm": ConvolutionalLSTMConfig(filter_width=12, filters=5, hidden=7),
+    "self_attentive": SelfAttentiveLSTMConfig(hidden=6, attention=5, hops=3, mlp=7),
+    "self_attentive_one_hop": SelfAttentiveLSTMConfig(hidden=1, attention=1, hops=1, mlp=1),
     "c_lstm_one_word": ConvolutionalLSTMConfig(filter_width=1, filters=4, hidden=5),
 }
 # the sizes of the models that ship: sums are long enough for another order of summation to show
@@ -80,6 +83,7 @@ REALISTIC: dict[str, AnyModelConfig] = {
     "mode_300": MODELSTMConfig(),
     "text_cnn_300": TextCNNConfig(),
     "c_lstm_150": ConvolutionalLSTMConfig(),
+    "self_attentive_100": SelfAttentiveLSTMConfig(),
 }
 
 
@@ -133,6 +137,8 @@ def traced(model: Architecture, document: NDArray[np.int32]) -> Arrays:
         found |= {"skipped": trace.skipped[0].numpy(), "keep_probability": trace.keep_probability[0].numpy()}
     if trace.forgetting_rates is not None:
         found["forgetting_rates"] = trace.forgetting_rates[0].numpy()
+    if trace.attention is not None:
+        found["attention"] = trace.attention[0].numpy()
     if isinstance(model, WindowModel):
         winners = model.winners(ids, lengths)
         found |= {"last_word": winners.last_word[0].numpy(), "feature_weight": winners.weight[0].numpy()}

@@ -44,6 +44,7 @@ EXPLAINED = {
     "ode_lstm": {"ngrams"},
     "dlstm": {"ngrams"},
     "text_cnn": {"ngrams"},
+    "self_attentive_lstm": {"attention"},
 }
 
 
@@ -80,10 +81,10 @@ def test_bundle_is_what_the_service_expects(
     assert manifest.labels == ("negative", "positive")
     assert manifest.polarity == (-1.0, 1.0)
     assert manifest.skips == (architecture == "leap_lstm")
-    assert manifest.trace.causal == (architecture not in ("leap_lstm", "b_clstm"))
+    assert manifest.trace.causal == (architecture not in ("leap_lstm", "b_clstm", "self_attentive_lstm"))
     of_windows = EXPLAINED.get(architecture) == {"ngrams"}
     assert (manifest.windows is not None) == of_windows
-    assert manifest.sizes.get("mlp") == (24 if of_windows else None)
+    assert manifest.sizes.get("mlp") == (24 if of_windows or architecture == "self_attentive_lstm" else None)
     assert manifest.sizes.get("hidden") == (None if of_windows or architecture == "bag_of_words" else 12)
     assert (manifest.sizes["vocabulary"], manifest.sizes["embedding"]) == record.embedding_shape
     ((_, report),) = runs[architecture].evaluations()
@@ -127,12 +128,16 @@ def test_service_explains_what_the_architecture_can(
     found = describe(answer, ClassifyRequest(input=text))
     assert found["steps"]["probs"].shape == (160, 2)
     assert found["steps"]["probs"][-1].tolist() == found["probs"].tolist()
-    besides = set(found) & {"skip_map", "groups", "forgetting", "ngrams"}
+    besides = set(found) & {"skip_map", "groups", "forgetting", "ngrams", "attention"}
     assert besides == EXPLAINED.get(architecture, set())
     if "forgetting" in found:
         assert found["forgetting"]["rates"].shape == (160, 3)
         shorter = describe(answer, ClassifyRequest(input=text, explain="summary"))
         assert set(shorter["forgetting"]) == {"mean_rates"}
+    if "attention" in found:
+        assert found["attention"]["weights"].sum() == pytest.approx(1, abs=1e-5)
+        shorter = describe(answer, ClassifyRequest(input=text, explain="summary"))
+        assert set(shorter["attention"]) == {"top"}
     if "ngrams" in found:
         assert found["ngrams"]["share"].shape == (160,)
         shorter = describe(answer, ClassifyRequest(input=text, explain="summary"))

@@ -11,7 +11,7 @@ from app.bundle import PassSpec
 from export.golden import compare
 from export.lowering.mtlstm import buckets
 from export.lowering.registry import lower
-from export.reading import Arrays
+from export.reading import Arrays, attention_of
 from models.architectures.base import Architecture
 from models.architectures.mtlstm import MTLSTMConfig
 from models.errors import ConfigError
@@ -27,6 +27,8 @@ ALL = [*NETWORKS, *REALISTIC]
 
 def assert_close(found: Arrays, expected: Arrays) -> None:
     """Decisions equal, numbers within the proof's tolerance."""
+    if "attention" in expected:
+        found = found | {"attention": attention_of(found)}
     for name, values in expected.items():
         if values.dtype == np.bool_:
             np.testing.assert_array_equal(found[name], values, err_msg=name)
@@ -185,6 +187,22 @@ def test_weights_of_features_add_up_to_the_winners_lead() -> None:
         (found,) = network.reader.read([document], network.longest)
         logits = found["logits"][-1]
         assert found["feature_weight"].sum() == pytest.approx(logits.max() - logits.mean(), abs=1e-5)
+
+
+def test_attention_neither_overflows_nor_vanishes() -> None:
+    """Scores so far apart that their exponentials are beyond float32, in texts of several segments."""
+    model = random_network(NETWORKS["self_attentive"], seed=3)
+    with torch.no_grad():
+        model.get_parameter("score_hops.weight").mul_(300.0)
+    network = lower_pair(model)
+    for document in documents(1, 40, 300):
+        (found,) = network.reader.read([document], 8)
+        scores = found["attention_score"].astype(np.float64)
+        assert len(document) == 1 or np.ptp(scores) > 200
+        attention = attention_of(found)
+        np.testing.assert_allclose(attention.sum(axis=0), 1, rtol=1e-5)
+        np.testing.assert_array_equal(attention.argmax(axis=0), scores.argmax(axis=0))
+        assert np.isfinite(found["logits"]).all()
 
 
 def test_first_of_equal_windows_wins_across_segments() -> None:

@@ -20,6 +20,7 @@ from models.architectures.peephole import PeepholeLSTM
 from models.architectures.recurrent import Recurrent
 from models.architectures.registry import AnyModelConfig, build
 from models.architectures.rnn import RNN
+from models.architectures.self_attentive import SelfAttentiveLSTM
 from models.architectures.text_cnn import TextCNN
 from models.architectures.windows import WindowModel
 from models.plain import (
@@ -33,6 +34,7 @@ from models.plain import (
     lstm,
     mtlstm,
     rnn,
+    self_attentive,
     windows,
 )
 from models.plain.gates import Weights, classify
@@ -65,9 +67,6 @@ def random_batch(lengths: list[int], seed: int = 0) -> tuple[Tensor, Tensor]:
 
 def plain_logits(model: Architecture, words: Tensor) -> Tensor:
     """Class logits `(time, classes)` of the same network's plain cell, on embedded words `(time, embedding)`."""
-    if isinstance(model, ConvolutionalLSTM):
-        width = model.filters.kernel_size[0]
-        return convolutional_lstm.read(convert.convolutional_lstm_weights(model), words, width).logits
     if isinstance(model, Recurrent):
         return _recurrent_logits(model, words)
     if isinstance(model, BagOfWords):
@@ -77,6 +76,12 @@ def plain_logits(model: Architecture, words: Tensor) -> Tensor:
         return mtlstm.read(convert.mtlstm_weights(model), words, model.sizes, model.strategy).logits
     if isinstance(model, WindowModel):
         return window_reading(model, words).logits
+    return _two_pass_logits(model, words)
+
+
+def _two_pass_logits(model: Architecture, words: Tensor) -> Tensor:
+    if isinstance(model, SelfAttentiveLSTM):
+        return self_attentive.read(convert.self_attentive_weights(model), words).logits
     assert isinstance(model, LeapLSTM)
     return leap_reading(model, words).logits
 
@@ -93,6 +98,9 @@ def window_reading(model: WindowModel, words: Tensor) -> windows.WindowReading:
 
 
 def _recurrent_logits(model: Recurrent, words: Tensor) -> Tensor:
+    if isinstance(model, ConvolutionalLSTM):
+        width = model.filters.kernel_size[0]
+        return convolutional_lstm.read(convert.convolutional_lstm_weights(model), words, width).logits
     weights, states = convert.recurrent_weights(model), _plain_states(model)
     if model.backward_cell is not None:
         return bidirectional.read(weights, words, states).logits

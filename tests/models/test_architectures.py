@@ -19,9 +19,12 @@ from models.architectures.mode import DLSTMConfig, MODELSTMConfig, ODELSTMConfig
 from models.architectures.mtlstm import MTLSTM, MTLSTMConfig, group_sizes, largest_group_count
 from models.architectures.registry import AnyModelConfig, build, resolve
 from models.architectures.rnn import RNNConfig
+from models.architectures.self_attentive import SelfAttentiveLSTM, SelfAttentiveLSTMConfig
 from models.architectures.text_cnn import TextCNNConfig
 from models.architectures.windows import WindowModel
 from models.errors import ConfigError
+from models.plain import self_attentive
+from models.plain.convert import self_attentive_weights
 from tests.models.networks import leap_reading, plain_logits, random_batch, random_network, window_reading
 
 LENGTHS = st.lists(st.integers(1, 20), min_size=1, max_size=4)
@@ -112,6 +115,13 @@ BIDIRECTIONAL_CONFIGS = st.one_of(
     st.builds(CIFGConfig, hidden=st.integers(1, 8), bidirectional=st.just(True)),
     clstm_configs(bidirectional=True),
     st.builds(RNNConfig, hidden=st.integers(1, 8), bidirectional=st.just(True)),
+    st.builds(
+        SelfAttentiveLSTMConfig,
+        hidden=st.integers(1, 6),
+        attention=st.integers(1, 5),
+        hops=st.integers(1, 4),
+        mlp=st.integers(1, 5),
+    ),
 )
 CONFIGS = st.one_of(CAUSAL_CONFIGS, BIDIRECTIONAL_CONFIGS, LEAP_CONFIGS)
 
@@ -185,6 +195,37 @@ def test_bidirectional_trace_ends_at_the_answer(
     trace, answer = model.trace(ids, length).logits, model(ids, length).logits
     for row, words in enumerate(lengths):
         assert_equal(trace[row, words - 1], answer[row])
+
+
+@torch.inference_mode()
+def test_attention_is_the_plain_cells_and_adds_up_to_one() -> None:
+    model = random_network(SelfAttentiveLSTMConfig(hidden=4, attention=5, hops=3, mlp=6), seed=7).double()
+    assert isinstance(model, SelfAttentiveLSTM)
+    ids, length = random_batch([9, 4], seed=7)
+    attention = model.trace(ids, length).attention
+    assert attention is not None
+    for row, words in enumerate((9, 4)):
+        plain = self_attentive.read(self_attentive_weights(model), model.embedding(ids[row, :words]))
+        assert_equal(attention[row, :words], plain.attention)
+        assert_equal(attention[row].sum(dim=0), torch.ones(3).double())
+
+
+@pytest.mark.parametrize("words", [1, 6])
+@torch.inference_mode()
+def test_attention_penalty_is_that_of_the_equation(words: int) -> None:
+    """With one word all hops agree, and ‖A A' - I‖² is hops² - hops."""
+    model = random_network(SelfAttentiveLSTMConfig(hidden=4, attention=5, hops=3, mlp=6, penalty=2.0), seed=7)
+    assert isinstance(model, SelfAttentiveLSTM)
+    model.score_hops.weight.mul_(1000.0)
+    ids, length = random_batch([words], seed=3)
+    attention = model.trace(ids, length).attention
+    assert attention is not None
+    overlap = attention[0].T @ attention[0] - torch.eye(3)
+    penalty = model(ids, length).penalty
+    assert penalty is not None
+    assert float(penalty) == pytest.approx(2 * float(overlap.square().sum()), rel=1e-5)
+    if words == 1:
+        assert float(penalty) == pytest.approx(2 * (3 * 3 - 3))
 
 
 @settings(max_examples=30, deadline=None)

@@ -39,6 +39,7 @@ SMALL: dict[str, list[str]] = {
     "ode_lstm": ["model.scales=[4]", "model.states=3", "model.state_size=4", "model.mlp=24"],
     "dlstm": ["model.scales=[4]", "model.state_size=12", "model.mlp=24"],
     "c_lstm": ["model.filter_width=3", "model.filters=12", "model.hidden=12"],
+    "self_attentive_lstm": ["model.hidden=12", "model.attention=8", "model.hops=2", "model.mlp=24"],
     "text_cnn": ["model.filter_widths=[2,3]", "model.filters=24", "model.mlp=24"],
 }
 

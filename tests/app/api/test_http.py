@@ -140,6 +140,7 @@ def test_model_page_has_card_and_manifest(client: httpx.Client) -> None:
         "skip_map": True,
         "groups": False,
         "forgetting": False,
+        "attention": False,
         "ngrams": False,
     }
     assert found["provider"] == "CPUExecutionProvider"

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from pydantic import ValidationError
 
-from app.bundle import MANIFEST, TOKENIZER, PassSpec, TensorSpec
+from app.bundle import MANIFEST, TOKENIZER, PassSpec, TensorSpec, read_manifest
 from app.engine.registry import Registry, load_registry
 from app.errors import StartError, UnknownModel
 from app.settings import read_settings
@@ -116,6 +116,16 @@ def test_cuda_asked_and_cpu_got_stops_the_start_unless_allowed(bundles: Path) ->
         load(bundles, device="cuda")
     allowed = load(bundles, device="cuda", allow_cpu_fallback=True)
     assert allowed.find("reviews").provider == "CPUExecutionProvider"
+
+
+@pytest.mark.parametrize("shape", [(), (2, 3), (2,)])
+def test_attention_without_its_results_is_refused(tmp_path: Path, shape: tuple[int, ...]) -> None:
+    folder = write_reviews(tmp_path)
+    (reading,) = read_manifest(folder).passes
+    score = TensorSpec(name="attention_score", shape=shape)
+    passes = [reading.model_copy(update={"steps": (*reading.steps, score)}).model_dump(mode="json")]
+    with pytest.raises(ValidationError, match=r"must have the shape \(hops,\), found .*None, None"):
+        rewrite_manifest(folder, passes=passes)
 
 
 def test_windows_without_their_results_are_refused(tmp_path: Path) -> None:
