@@ -17,12 +17,18 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 MANIFEST = "manifest.json"
 TOKENIZER = "tokenizer.json"
 CARD = "card.md"
+LATEST = "latest"
+STABLE = "stable"  # also the file in NAME/ that holds the version
 PADDING_ID = 0
 UNKNOWN_ID = 1
+# A graph cannot be larger: that is the most that its serialisation holds. The others are read whole into memory.
+_MOST_BYTES = {MANIFEST: 16 * 2**20, TOKENIZER: 256 * 2**20, CARD: 2**20, STABLE: 64}
+_MOST_GRAPH_BYTES = 2**31 - 1
 _FILE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
+_VERSION = re.compile(r"[0-9]{1,9}(\.[0-9]{1,9}){0,2}")
 
 Name = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9._-]{0,63}$")]
-Version = Annotated[str, Field(pattern=r"^[0-9]+(\.[0-9]+){0,2}$")]
+Version = Annotated[str, Field(pattern=f"^{_VERSION.pattern}$")]
 FileName = Annotated[str, Field(pattern=f"^{_FILE_NAME.pattern}$", max_length=128)]
 TensorName = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]*$")]
 DType = Literal["float32", "int64", "bool"]
@@ -207,6 +213,18 @@ def file_sha256(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
+def bundle_bytes(folder: Path) -> int:
+    """The size of a bundle's files together.
+
+    Raises:
+        BundleError: they cannot be looked at.
+    """
+    try:
+        return sum(path.stat().st_size for path in folder.iterdir())
+    except OSError as error:
+        raise BundleError(f"{folder}: cannot be read: {error.strerror}") from error
+
+
 def find_bundles(root: Path) -> list[Path]:
     """The bundle folders ``NAME/VERSION`` below ``root``, or ``root`` itself where it is a bundle.
 
@@ -217,39 +235,89 @@ def find_bundles(root: Path) -> list[Path]:
         return [root]
     if not root.is_dir():
         raise BundleError(f"{root}: expected a folder of bundles (NAME/VERSION/{MANIFEST}), found none")
-    found = sorted(path.parent for path in root.glob(f"*/*/{MANIFEST}"))
+    # Folders whose names begin with a dot are those of writers that have not finished.
+    found = sorted(path.parent for path in root.glob(f"[!.]*/[!.]*/{MANIFEST}"))
     if not found:
         raise BundleError(f"{root}: no NAME/VERSION/{MANIFEST} below it; `readtrace export` writes one")
     return found
 
 
-def read_manifest(folder: Path) -> Manifest:
-    """Read and verify a bundle: schema, the folder's names, the files present and their hashes.
+def read_stable(name_folder: Path) -> str | None:
+    """The version that the file ``NAME/stable`` chooses; None where there is no such file.
 
     Raises:
-        BundleError: anything is missing, unexpected, linked from elsewhere, or not what was hashed.
+        BundleError: the file holds no version.
     """
+    path = name_folder / STABLE
+    if not path.exists() and not path.is_symlink():
+        return None
+    text = _read(path).decode("utf-8", "replace").strip()
+    if not _VERSION.fullmatch(text):
+        raise BundleError(f"{path}: expected a version such as 2 or 1.10, found {text[:64]!r}")
+    return text
+
+
+def read_manifest(folder: Path, root: Path | None = None) -> Manifest:
+    """Read and verify a bundle: schema, the folder's names, the files present and their hashes.
+
+    Args:
+        folder: the bundle.
+        root: the folder of bundles in which it is ``NAME/VERSION``; None, or itself, for one on its own.
+
+    Raises:
+        BundleError: anything is missing, unexpected, linked from elsewhere, too large, or not what was
+            hashed.
+    """
+    nested = root is not None and root != folder
+    for place in (folder, folder.parent) if nested else ():
+        if place.is_symlink():
+            raise BundleError(f"{place}: expected a folder, found a link")
     manifest = _parse(folder / MANIFEST)
+    if nested and (manifest.name, manifest.version) != (folder.parent.name, folder.name):
+        raise BundleError(f"{folder}: the manifest is of {manifest.name}/{manifest.version}")
     expected = {*manifest.sha256, MANIFEST}
-    found = {path.name for path in folder.iterdir()}
+    try:
+        found = {path.name for path in folder.iterdir()}
+    except OSError as error:
+        raise BundleError(f"{folder}: cannot be read: {error.strerror}") from error
     if missing := expected - found:
         raise BundleError(f"{folder}: missing {', '.join(sorted(missing))}")
     if unknown := found - expected:
         raise BundleError(f"{folder}: files that the manifest does not list: {', '.join(sorted(unknown))}")
-    for name, digest in manifest.sha256.items():
-        path = folder / name
+    for name in manifest.sha256:
+        read_file(folder, manifest, name)
+    return manifest
+
+
+def read_file(folder: Path, manifest: Manifest, name: str) -> bytes:
+    """The bytes of one of a bundle's files, which are those that were hashed.
+
+    Raises:
+        BundleError: they are not, or it is no plain file, or too large.
+    """
+    path = folder / name
+    content = _read(path)
+    if (actual := hashlib.sha256(content).hexdigest()) != manifest.sha256[name]:
+        raise BundleError(f"{path}: sha256 is {actual}, the manifest says {manifest.sha256[name]}")
+    return content
+
+
+def _read(path: Path) -> bytes:
+    most_bytes = _MOST_BYTES.get(path.name, _MOST_GRAPH_BYTES)
+    try:
+        # Not opened before it is known to be a file: a pipe would be waited for.
         if path.is_symlink() or not path.is_file():
             raise BundleError(f"{path}: expected a plain file")
-        if (actual := file_sha256(path)) != digest:
-            raise BundleError(f"{path}: sha256 is {actual}, the manifest says {digest}")
-    return manifest
+        if (size := path.stat().st_size) > most_bytes:
+            raise BundleError(f"{path}: expected at most {most_bytes} bytes, found {size}")
+        return path.read_bytes()
+    except OSError as error:
+        raise BundleError(f"{path}: cannot be read: {error.strerror}") from error
 
 
 def _parse(path: Path) -> Manifest:
     try:
-        return Manifest.model_validate_json(path.read_bytes())
-    except OSError as error:
-        raise BundleError(f"{path}: cannot be read: {error.strerror}") from error
+        return Manifest.model_validate_json(_read(path))
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False)[0]
         where = ".".join(str(part) for part in first["loc"]) or "manifest"

@@ -9,6 +9,7 @@ Problem                    an answer of RFC 9457: status, type, title, detail
 ├── UnknownModel           404  no loaded bundle has the name
 ├── NotFound               404  no such page
 ├── MethodNotAllowed       405  the page exists, the method does not
+├── ReloadFailed           409  the folder of bundles cannot be served; the models stay
 ├── NotReady               503  the readiness document got no right answer
 ├── InternalError          500  a bug; the answer tells nothing inside
 ├── DocumentProblem             one document fails, the others of its request do not
@@ -98,6 +99,12 @@ class MethodNotAllowed(Problem):
     """The path exists; the method does not."""
 
     status, slug, title = 405, "method-not-allowed", "The method is not allowed here"
+
+
+class ReloadFailed(Problem):
+    """The folder of bundles as a whole cannot be served; the models stay as they were."""
+
+    status, slug, title = 409, "reload-failed", "The models were not reloaded"
 
 
 class NotReady(Problem):
@@ -193,6 +200,7 @@ PROBLEMS: tuple[type[Problem], ...] = (
     UnknownModel,
     NotFound,
     MethodNotAllowed,
+    ReloadFailed,
     NotReady,
     InternalError,
     *DOCUMENT_PROBLEMS,

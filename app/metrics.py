@@ -20,6 +20,8 @@ from app.errors import DOCUMENT_PROBLEMS, REFUSALS
 STAGES = ("tokenize", "queue", "run", "encode")
 DISPATCH_REASONS = ("full", "cheaper", "oldest")
 TOKEN_KINDS = ("real", "padding")
+MODEL_CHANGES = ("loaded", "replaced", "removed", "refused")
+RELOAD_OUTCOMES = ("done", "failed")
 OTHER_ROUTE = "other"
 ROUTE_STATUSES: dict[str, tuple[int, ...]] = {
     "/classify": (200, 404, 413, 422, 499, 500, 503, 504),
@@ -120,10 +122,25 @@ class Metrics:
             "model_info", "A loaded model, 1", "model", "version", "architecture", "provider"
         )
         self.model_loaded = self._gauge(
-            "model_loaded", "1 for a loaded bundle, 0 for a refused one", "model", "version"
+            "model_loaded", "1 for a version that serves, 0 for one that was refused", "model", "version"
         )
+        self.bundle_refused = self._gauge(
+            "bundle_refused",
+            "1 where what is in the folder was refused; a version loaded before then goes on",
+            "model",
+            "version",
+        )
+        self.model_bytes = self._gauge("model_bytes", "Size of a loaded bundle's files", "model", "version")
+        self.retiring_models = self._gauge(
+            "retiring_models", "Versions that were replaced or removed and still end their work"
+        )
+        self.model_changes_total = self._counter(
+            "model_changes_total", "Versions by what a reload of the folder did to them", "outcome"
+        )
+        self.reloads_total = self._counter("reloads_total", "Readings anew of the folder", "outcome")
+        self.reload_seconds = self._gauge("reload_seconds", "Time of the last reload")
         self.model_load_seconds = self._gauge(
-            "model_load_seconds", "Time to check, load and calibrate", "model"
+            "model_load_seconds", "Time to check, load and calibrate", "model", "version"
         )
 
     def _create_closed_series(self) -> None:
@@ -134,13 +151,14 @@ class Metrics:
             self.refused_total.labels(refusal.slug)
         for problem in DOCUMENT_PROBLEMS:
             self.failed_documents_total.labels(problem.slug)
+        for change in MODEL_CHANGES:
+            self.model_changes_total.labels(change)
+        for outcome in RELOAD_OUTCOMES:
+            self.reloads_total.labels(outcome)
 
-    def declare_model(self, manifest: Manifest, provider: str, load_seconds: float) -> None:
-        """Create every series of a loaded model."""
+    def declare_model(self, manifest: Manifest) -> None:
+        """Create every series that counts what a model does."""
         name = manifest.name
-        self.model_info.labels(name, manifest.version, manifest.architecture, provider).set(1)
-        self.model_loaded.labels(name, manifest.version).set(1)
-        self.model_load_seconds.labels(name).set(load_seconds)
         for metric in (self.documents_total, self.tokens_total, self.unknown_tokens_total, self.confidence):
             metric.labels(name)
         for stage in STAGES:
@@ -162,10 +180,6 @@ class Metrics:
                     self.run_tokens_total.labels(*run, kind)
                 for reason in DISPATCH_REASONS:
                     self.dispatch_total.labels(*run, reason)
-
-    def declare_refused(self, name: str, version: str) -> None:
-        """Show a bundle that was refused."""
-        self.model_loaded.labels(name, version).set(0)
 
     def observe_request(self, route: str, status: int, seconds: float) -> None:
         """Count a request under its route, or under ``other`` where route and status are not expected."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from app.answer import Answer
 from app.bundle import UNKNOWN_ID
-from app.engine.registry import Registry
 from app.errors import DeadlineExceeded, DocumentProblem, Problem
 from app.metrics import Metrics
 from app.scheduler.scheduler import Reason, Run
@@ -14,13 +13,8 @@ from app.scheduler.segments import Lane
 class MetricsObserver:
     """The scheduler's observer; also counts answered documents."""
 
-    def __init__(self, metrics: Metrics, registry: Registry) -> None:
+    def __init__(self, metrics: Metrics) -> None:
         self._metrics = metrics
-        self._names = {id_: loaded.model.manifest.name for id_, loaded in registry.loaded.items()}
-        for loaded in registry.loaded.values():
-            metrics.declare_model(loaded.model.manifest, loaded.model.provider, loaded.load_seconds)
-        for refused in registry.refused:
-            metrics.declare_refused(refused.name, refused.version)
 
     def dispatched(self, lane: Lane, reason: Reason) -> None:
         """Count a batch by why it was run."""
@@ -51,7 +45,8 @@ class MetricsObserver:
             self._skipped(answer)
 
     def _labels(self, lane: Lane) -> tuple[str, str, str]:
-        return self._names[lane.model], lane.reading, str(lane.bucket)
+        name, _, _ = lane.model.partition("@")
+        return name, lane.reading, str(lane.bucket)
 
     def _failed(self, problem: Problem) -> None:
         if isinstance(problem, DocumentProblem):

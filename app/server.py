@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import signal
 import socket
 from types import FrameType
@@ -10,7 +11,7 @@ from types import FrameType
 import uvicorn
 
 from app.api.application import create_app
-from app.errors import StartError
+from app.errors import ReloadFailed, StartError
 from app.logs import get_logger
 from app.service import Service
 
@@ -30,10 +31,12 @@ class DrainingServer(uvicorn.Server):
         self._service = service
         self._loop: asyncio.AbstractEventLoop | None = None
         self._drain_task: asyncio.Task[None] | None = None
+        self._reload_task: asyncio.Task[None] | None = None  # kept, or it might be collected while it runs
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Start listening, and say where."""
         self._loop = asyncio.get_running_loop()
+        self._loop.add_signal_handler(signal.SIGHUP, self._begin_reload)
         await super().startup(sockets)
         for server in self.servers:
             for listening in server.sockets:
@@ -47,6 +50,13 @@ class DrainingServer(uvicorn.Server):
             return
         self._service.draining = True
         self._loop.call_soon_threadsafe(self._begin_drain)
+
+    def _begin_reload(self) -> None:
+        self._reload_task = asyncio.get_running_loop().create_task(self._reload())
+
+    async def _reload(self) -> None:
+        with contextlib.suppress(ReloadFailed):  # it is in the log, and nobody waits for an answer
+            await self._service.reloader.reload()
 
     def _begin_drain(self) -> None:
         self._drain_task = asyncio.get_running_loop().create_task(self._drain())

@@ -12,11 +12,14 @@ from typing import Self
 from app.answer import Answer
 from app.bundle import BundleError
 from app.engine.golden import compare
+from app.engine.loading import load_registry
 from app.engine.model import Model
-from app.engine.registry import Registry, load_registry
+from app.engine.registry import LoadedModel, Registry
 from app.errors import DeadlineExceeded, NotReady, Problem, QueueFull, ShuttingDown
 from app.metrics import Metrics
+from app.model_metrics import ModelMetrics
 from app.observer import MetricsObserver
+from app.reload import Reloader
 from app.scheduler.admission import Limits
 from app.scheduler.document import Document, Reading
 from app.scheduler.scheduler import Outcome, Scheduler
@@ -36,7 +39,8 @@ class Service:
         self.registry = registry
         self.metrics = metrics
         self.draining = False
-        self._observer = MetricsObserver(metrics, registry)
+        self._observer = MetricsObserver(metrics)
+        self.reloader = Reloader(settings, registry, metrics, ModelMetrics(metrics, registry).show)
         self._tokenizers = ThreadPoolExecutor(settings.tokenizer_threads, "tokenizer")
         self._tokenizing = 0  # documents
         self._reading = 0  # calls of _read
@@ -89,7 +93,7 @@ class Service:
 
     async def classify(
         self,
-        model: Model,
+        model: LoadedModel,
         texts: Sequence[str],
         truncate: Truncate = "error",
         deadline_seconds: float | None = None,
@@ -120,8 +124,7 @@ class Service:
             NotReady: an answer was late, wrong or missing.
             Refused: the service drains, or its queue is full.
         """
-        for loaded in self.registry.loaded.values():
-            model = loaded.model
+        for model in self.registry.loaded.values():
             number, golden = min(enumerate(model.manifest.golden), key=lambda pair: len(pair[1].text))
             patience_seconds = self.settings.readiness_timeout_seconds
             (answer,) = await self._read(model, [golden.text], "error", patience_seconds)
@@ -133,7 +136,7 @@ class Service:
                 raise NotReady(str(error)) from error
 
     async def _read(
-        self, model: Model, texts: Sequence[str], truncate: Truncate, patience_seconds: float
+        self, model: LoadedModel, texts: Sequence[str], truncate: Truncate, patience_seconds: float
     ) -> list[Answer | Problem]:
         if self.draining:
             raise ShuttingDown("The service is shutting down and takes nothing new.", 1)
@@ -147,7 +150,7 @@ class Service:
                 self._idle.set()
 
     async def _read_accepted(
-        self, model: Model, texts: Sequence[str], truncate: Truncate, deadline: float
+        self, model: LoadedModel, texts: Sequence[str], truncate: Truncate, deadline: float
     ) -> list[Answer | Problem]:
         tokenized = await self._tokenize(model, texts, truncate)
         futures = self._submit(
@@ -161,7 +164,7 @@ class Service:
         ]
 
     async def _tokenize(
-        self, model: Model, texts: Sequence[str], truncate: Truncate
+        self, model: LoadedModel, texts: Sequence[str], truncate: Truncate
     ) -> list[tuple[TokenizedText | Problem, float]]:
         """Cut texts off the event loop, one job a request; with the seconds that each took."""
         if self._tokenizing + len(texts) > self.settings.max_queued_documents:
@@ -176,15 +179,13 @@ class Service:
             self._tokenizing -= len(texts)
 
     def _submit(
-        self, model: Model, texts: Sequence[TokenizedText], deadline: float
+        self, model: LoadedModel, texts: Sequence[TokenizedText], deadline: float
     ) -> list[asyncio.Future[Reading]]:
         loop = asyncio.get_running_loop()
         now = time.monotonic()
         futures: list[asyncio.Future[Reading]] = [loop.create_future() for _ in texts]
         documents = [
-            Document(
-                model.id, text.token_ids, cut(model.manifest, len(text.token_ids)), now, deadline, future
-            )
+            Document(model, text.token_ids, cut(model.manifest, len(text.token_ids)), now, deadline, future)
             for text, future in zip(texts, futures, strict=True)
         ]
         if documents:

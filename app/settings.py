@@ -22,6 +22,9 @@ class Settings(BaseSettings):
     bundles: Path = Path("bundles")
     """The folder of bundles, NAME/VERSION below it, or one bundle."""
 
+    max_models_bytes: int | None = Field(None, ge=1)
+    """The most that the files of all loaded bundles may have together; unset: no limit."""
+
     host: str = "127.0.0.1"
     """The address to listen on. Only this machine by default: the service knows no users."""
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from fastapi import APIRouter, Request
 
-from app.engine.registry import LoadedModel, RefusedBundle, Registry
+from app.engine.registry import Catalogue, LoadedModel, RefusedBundle
 from app.service import Service
 
 router = APIRouter(prefix="/v1/models", tags=["models"])
@@ -14,21 +14,27 @@ router = APIRouter(prefix="/v1/models", tags=["models"])
 
 @router.get("", summary="Models that are served, and bundles that were refused")
 async def list_models(request: Request) -> dict[str, Any]:
-    """Every bundle of the folder, with its state."""
-    registry = _registry(request)
-    served = [_summary(registry, one) for one in registry.loaded.values()]
-    return {"object": "list", "data": [*served, *map(_refused, registry.refused)]}
+    """Every bundle of the folder, with its state; `reason` says why what is in the folder was refused.
+
+    A `ready` model with a `reason` is the one loaded before; a `retiring` one only ends its work.
+    """
+    service = _service(request)
+    catalogue = service.registry.catalogue
+    served = [_summary(catalogue, one) for one in catalogue.loaded.values()]
+    refused = [_refused(one) for one in catalogue.refused if one.id not in catalogue.loaded]
+    retiring = [_identity(one, "retiring") for one in service.registry.retiring]
+    return {"object": "list", "data": [*served, *refused, *retiring], "reload": service.reloader.last}
 
 
 @router.get("/{name}", summary="One model: card, manifest, calibration")
 async def show_model(request: Request, name: str) -> dict[str, Any]:
-    """All that is known of a model; ``name`` is its newest version, ``name@version`` exactly that."""
-    registry = _registry(request)
-    loaded = registry.loaded[registry.find(name).id]
+    """All that is known of a model, by one of its names (`name`, `name@latest`, `name@stable`, `name@version`)."""
+    catalogue = _service(request).registry.catalogue
+    loaded = catalogue.find(name)
     return {
-        **_summary(registry, loaded),
-        "card": loaded.model.card,
-        "manifest": loaded.model.manifest.model_dump(mode="json", exclude={"golden"}),
+        **_summary(catalogue, loaded),
+        "card": loaded.card,
+        "manifest": loaded.manifest.model_dump(mode="json", exclude={"golden"}),
         "rows": [
             {"reading": reading, "bucket": bucket, "row_counts": list(costs.row_counts)}
             for (reading, bucket), costs in loaded.calibration.costs.items()
@@ -36,20 +42,30 @@ async def show_model(request: Request, name: str) -> dict[str, Any]:
     }
 
 
-def _registry(request: Request) -> Registry:
+def _service(request: Request) -> Service:
     service: Service = request.app.state.service
-    return service.registry
+    return service
 
 
-def _summary(registry: Registry, loaded: LoadedModel) -> dict[str, Any]:
-    model, manifest = loaded.model, loaded.model.manifest
+def _identity(model: LoadedModel, state: str) -> dict[str, Any]:
     return {
         "id": model.id,
         "object": "model",
-        "name": manifest.name,
-        "version": manifest.version,
-        "state": "ready",
-        "default": registry.default is model,
+        "name": model.manifest.name,
+        "version": model.manifest.version,
+        "state": state,
+        "default": False,
+    }
+
+
+def _summary(catalogue: Catalogue, model: LoadedModel) -> dict[str, Any]:
+    manifest = model.manifest
+    refused = next((one for one in catalogue.refused if one.id == model.id), None)
+    return {
+        **_identity(model, "ready"),
+        **({} if refused is None else {"reason": refused.reason}),
+        "default": catalogue.default is model,
+        "aliases": catalogue.aliases(model),
         "architecture": manifest.architecture,
         "labels": list(manifest.labels),
         "polarity": None if manifest.polarity is None else list(manifest.polarity),
@@ -64,12 +80,13 @@ def _summary(registry: Registry, loaded: LoadedModel) -> dict[str, Any]:
         "longest_document": manifest.longest_document,
         "length_buckets": list(manifest.length_buckets),
         "provider": model.provider,
+        "file_bytes": model.file_bytes,
     }
 
 
 def _refused(bundle: RefusedBundle) -> dict[str, Any]:
     return {
-        "id": f"{bundle.name}@{bundle.version}",
+        "id": bundle.id,
         "object": "model",
         "name": bundle.name,
         "version": bundle.version,

@@ -20,7 +20,7 @@ from app.api.classify import describe
 from app.api.schema import ClassifyRequest, Explain
 from app.commands.options import Bundles, DeviceOption, user_errors
 from app.commands.rows import Row, format_of, open_text, read_rows
-from app.engine.model import Model
+from app.engine.registry import LoadedModel
 from app.errors import Problem
 from app.logs import configure_logs
 from app.service import Service
@@ -73,7 +73,9 @@ def classify(
         raise typer.Exit(1)
 
 
-async def _classify_rows(service: Service, model: Model, asked: ClassifyRequest, rows: Iterator[Row]) -> int:
+async def _classify_rows(
+    service: Service, model: LoadedModel, asked: ClassifyRequest, rows: Iterator[Row]
+) -> int:
     """Read rows in a thread, keep some in the queue, write answers in order; how many rows failed."""
     service.start()
     progress = _Progress()
@@ -115,7 +117,7 @@ def _weight(row: Row) -> int:
 
 
 async def _classify_group(
-    service: Service, model: Model, truncate: Truncate, rows: Sequence[Row]
+    service: Service, model: LoadedModel, truncate: Truncate, rows: Sequence[Row]
 ) -> list[_Done]:
     texts = [row.text for row in rows if row.text is not None]
     answers = iter(await service.classify(model, texts, truncate, _PATIENCE_SECONDS))

@@ -12,7 +12,7 @@ import typer
 from rich.console import Console
 
 from app.commands.options import USER_ERROR, Bundles, DeviceOption, user_errors
-from app.engine.registry import load_registry
+from app.engine.loading import load_registry
 from app.errors import StartError
 from app.logs import configure_logs
 from app.machine import usable_cpus
@@ -83,7 +83,7 @@ def check_bundles(settings: Settings) -> Finding:
         return Finding(
             "bundles", False, str(error), "Name a folder of bundles with --bundles, or export one."
         )
-    served = ", ".join(f"{one.model.id} on {one.model.provider}" for one in registry.loaded.values())
+    served = ", ".join(f"{one.id} on {one.provider}" for one in registry.loaded.values())
     if not registry.refused:
         return Finding("bundles", True, served)
     reasons = "; ".join(bundle.reason for bundle in registry.refused)

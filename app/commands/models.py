@@ -24,7 +24,7 @@ def models(bundles: Bundles = None) -> None:
             raise StartError(str(error)) from error
         for folder in folders:
             try:
-                found = read_manifest(folder)
+                found = read_manifest(folder, settings.bundles)
             except BundleError as error:
                 refused += 1
                 table.add_row(folder.parent.name, folder.name, "", "", "", f"refused: {error}")

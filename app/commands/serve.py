@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from typing import Annotated
 
 import typer
@@ -33,5 +34,7 @@ def serve(
             log_format=log_format,
         )
         configure_logs(settings)
+        # Until the server takes it: it would end the process, and what is being loaded is new anyway.
+        signal.signal(signal.SIGHUP, signal.SIG_IGN)
         with bind(settings.host, settings.port) as bound:
             serve_http(Service.load(settings), bound)

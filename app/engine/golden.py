@@ -53,7 +53,7 @@ def read_alone(model: Model, text: str) -> Mapping[str, Array]:
     """
     token_ids = tokenize(model.tokenizer, text, model.manifest.longest_document, "error").token_ids
     document = Document(
-        model=model.id,
+        model=model,
         token_ids=token_ids,
         segments=cut(model.manifest, len(token_ids)),
         arrived_seconds=0,

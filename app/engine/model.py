@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from itertools import count
 from pathlib import Path
 
 from tokenizers import Tokenizer
 
-from app.bundle import CARD, TOKENIZER, BundleError, Manifest, read_manifest
+from app.bundle import CARD, TOKENIZER, BundleError, Manifest, read_file, read_manifest
 from app.engine.sessions import Graph, open_graph
 from app.scheduler.document import Array
 from app.settings import Settings
 from app.text import load_tokenizer
+
+_loads = count(1)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -24,11 +27,17 @@ class Model:
     card: str
     provider: str
     graphs: Mapping[str, Graph]  # by pass
+    load: int = field(default_factory=lambda: next(_loads))  # the how many-th of this process
 
     @property
     def id(self) -> str:
         """``name@version``."""
         return f"{self.manifest.name}@{self.manifest.version}"
+
+    @property
+    def key(self) -> str:
+        """``name@version#load``: a version that is loaded again, changed or not, has another."""
+        return f"{self.id}#{self.load}"
 
     def run(self, reading: str, arrays: Mapping[str, Array]) -> dict[str, Array]:
         """Run one pass over one batch; names and shapes as docs/architecture.md has them."""
@@ -42,23 +51,24 @@ def open_model(folder: Path, settings: Settings) -> Model:
         BundleError: it must not be served.
         StartError: the device that was asked for is not there.
     """
-    manifest = read_manifest(folder)
+    manifest = read_manifest(folder, settings.bundles)
     graphs = {
         reading.name: open_graph(folder, manifest, reading, settings.device, settings.allow_cpu_fallback)
         for reading in manifest.passes
     }
-    card = folder / CARD
+    card = read_file(folder, manifest, CARD) if CARD in manifest.sha256 else b""
     return Model(
         manifest=manifest,
-        tokenizer=_open_tokenizer(folder / TOKENIZER),
-        card=card.read_text(encoding="utf-8") if card.is_file() else "",
+        tokenizer=_open_tokenizer(folder, manifest),
+        card=card.decode("utf-8", "replace"),
         provider=graphs[manifest.passes[-1].name].provider,
         graphs=graphs,
     )
 
 
-def _open_tokenizer(path: Path) -> Tokenizer:
+def _open_tokenizer(folder: Path, manifest: Manifest) -> Tokenizer:
+    content = read_file(folder, manifest, TOKENIZER)
     try:
-        return load_tokenizer(path.read_bytes())
+        return load_tokenizer(content)
     except Exception as error:  # the library raises plain Exception
-        raise BundleError(f"{path}: not a tokenizer: {error}") from error
+        raise BundleError(f"{folder / TOKENIZER}: not a tokenizer: {error}") from error

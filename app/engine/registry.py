@@ -1,134 +1,154 @@
-"""All bundles of the folder: those that may answer, and those refused with their reason."""
+"""The models that may answer, by their names, and the bundles refused with their reason."""
 
 from __future__ import annotations
 
-import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from weakref import WeakValueDictionary
 
-from app.bundle import BundleError, find_bundles, version_key
-from app.engine.calibration import Calibration, calibrate
-from app.engine.golden import check_golden
-from app.engine.model import Model, open_model
-from app.errors import StartError, UnknownModel
-from app.logs import get_logger
+from app.bundle import LATEST, STABLE, version_key
+from app.engine.calibration import Calibration
+from app.engine.model import Model
+from app.errors import UnknownModel
 from app.scheduler.costs import RunCosts
 from app.scheduler.document import Array
 from app.scheduler.segments import Lane
-from app.settings import Settings
-
-_log = get_logger("readtrace.bundles")
 
 
-@dataclass(frozen=True, slots=True)
-class LoadedModel:
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True, weakref_slot=True)
+class LoadedModel(Model):
     """A model that passed its golden documents, with its calibration."""
 
-    model: Model
+    folder: Path
     calibration: Calibration
     load_seconds: float
+    manifest_sha256: str  # of the bundle's manifest, which has the hashes of its other files
+    file_bytes: int  # of the bundle, which is what it counts against `max_models_bytes`
 
 
 @dataclass(frozen=True, slots=True)
 class RefusedBundle:
-    """A bundle that must not answer."""
+    """A bundle that must not answer; ``version`` is ``stable`` where the choice of the stable one is bad."""
 
     name: str
     version: str
     reason: str
 
+    @property
+    def id(self) -> str:
+        """``name@version``."""
+        return f"{self.name}@{self.version}"
 
-class Registry:
-    """The models by ``name@version``; runs their batches for the scheduler."""
+
+class Catalogue:
+    """What answers to which name; never changed, only replaced as a whole."""
 
     def __init__(
-        self, loaded: Sequence[LoadedModel], refused: Sequence[RefusedBundle], default: str | None = None
+        self,
+        loaded: Iterable[LoadedModel],
+        refused: Iterable[RefusedBundle] = (),
+        stable: Mapping[str, str] | None = None,
+        default: str | None = None,
     ) -> None:
-        """Index the models; ``default`` names the model of requests that name none.
+        """Index the models, of which there is at least one.
+
+        Args:
+            loaded: models of distinct names and versions.
+            refused: bundles that were not loaded, or not loaded again.
+            stable: by name, the version that was chosen as stable.
+            default: the model of requests that name none; None for the first name in alphabetical order.
 
         Raises:
-            StartError: there is no model at all, or none of that name.
+            UnknownModel: ``default`` is none of them.
         """
-        self.loaded: Mapping[str, LoadedModel] = {one.model.id: one for one in loaded}
+        self.loaded: Mapping[str, LoadedModel] = {one.id: one for one in loaded}
         self.refused = tuple(refused)
-        self._newest: dict[str, Model] = {}
-        for one in sorted(loaded, key=lambda one: version_key(one.model.manifest.version)):
-            self._newest[one.model.manifest.name] = one.model
-        if not loaded:
-            reasons = "; ".join(bundle.reason for bundle in refused)
-            raise StartError(f"No bundle can be served: {reasons}")
-        try:
-            self.default = self.find(default or min(self._newest))
-        except UnknownModel as error:
-            raise StartError(f"setting default_model: {error.detail}") from error
+        self._by_name: dict[str, LoadedModel] = dict(self.loaded)
+        by_version = sorted(self.loaded.values(), key=lambda one: version_key(one.manifest.version))
+        for one in by_version:  # a later, higher version takes the names over
+            name = one.manifest.name
+            self._by_name[name] = self._by_name[f"{name}@{LATEST}"] = one
+        self.stable = dict(stable or {})
+        for name, version in self.stable.items():
+            self._by_name[name] = self._by_name[f"{name}@{STABLE}"] = self.loaded[f"{name}@{version}"]
+        # Who chose a stable version did not choose the latest: where the choice is bad, the name is nobody's.
+        for bundle in self.refused:
+            if bundle.version == STABLE and bundle.name not in self.stable:
+                self._by_name.pop(bundle.name, None)
+        self.default = self.find(default or min(one.manifest.name for one in by_version))
 
-    def find(self, name: str | None) -> Model:
+    def find(self, name: str | None) -> LoadedModel:
         """The model of a request.
 
-        ``name`` is its newest version, ``name@version`` exactly that one, None the default.
+        ``name`` is its stable version where one was chosen, else its latest; ``name@stable``,
+        ``name@latest`` and ``name@version`` are what they say; None is the default.
 
         Raises:
             UnknownModel: there is none.
         """
         if name is None:
             return self.default
-        if found := self._newest.get(name):
+        if found := self._by_name.get(name):
             return found
-        if found_exactly := self.loaded.get(name):
-            return found_exactly.model
+        for bundle in self.refused:
+            if name in (bundle.id, bundle.name):
+                raise UnknownModel(f"{bundle.id} was refused: {bundle.reason}")
+        names = sorted({one.manifest.name for one in self.loaded.values()})
         raise UnknownModel(
-            f"Expected one of {', '.join(sorted(self._newest))} (or NAME@VERSION), got {name[:128]!r}."
+            f"Expected one of {', '.join(names)} (or NAME@VERSION, NAME@{LATEST}, NAME@{STABLE}), "
+            f"got {name[:128]!r}."
         )
+
+    def aliases(self, model: Model) -> list[str]:
+        """The names besides ``name@version`` that a model answers to."""
+        return sorted(name for name, found in self._by_name.items() if found is model and name != model.id)
+
+
+class Registry:
+    """The catalogue of now; runs the batches of all models, also of those that left it and end their work.
+
+    Nothing here keeps a replaced model: its documents do, so it goes with the last of them.
+    """
+
+    def __init__(self, catalogue: Catalogue) -> None:
+        self._alive: WeakValueDictionary[str, LoadedModel] = WeakValueDictionary()
+        self.catalogue = catalogue
+        self._alive.update({one.key: one for one in catalogue.loaded.values()})
+
+    def replace(self, catalogue: Catalogue) -> None:
+        """From now on other models answer; what was asked of the old ones is still answered by them."""
+        self._alive.update({one.key: one for one in catalogue.loaded.values()})
+        self.catalogue = catalogue
+
+    @property
+    def loaded(self) -> Mapping[str, LoadedModel]:
+        """The models by ``name@version``."""
+        return self.catalogue.loaded
+
+    @property
+    def refused(self) -> tuple[RefusedBundle, ...]:
+        """The bundles that must not answer."""
+        return self.catalogue.refused
+
+    @property
+    def retiring(self) -> list[LoadedModel]:
+        """Models that were replaced or removed and still have work to end."""
+        current = {one.key for one in self.loaded.values()}
+        return [one for key, one in self._alive.items() if key not in current]
+
+    def find(self, name: str | None) -> LoadedModel:
+        """The model of a request, as `Catalogue.find`.
+
+        Raises:
+            UnknownModel: there is none.
+        """
+        return self.catalogue.find(name)
 
     def costs(self, lane: Lane) -> RunCosts:
         """The row counts that were warmed up for the lane, and what a run of each costs."""
-        return self.loaded[lane.model].calibration.costs[lane.reading, lane.bucket]
+        return self._alive[lane.model].calibration.costs[lane.reading, lane.bucket]
 
     def run(self, lane: Lane, arrays: Mapping[str, Array]) -> Mapping[str, Array]:
         """Run one batch of the lane."""
-        return self.loaded[lane.model].model.run(lane.reading, arrays)
-
-
-def load_registry(settings: Settings) -> Registry:
-    """Load every bundle below ``settings.bundles``; a bad one is refused, the others serve.
-
-    Raises:
-        StartError: no bundle can be served, or the device that was asked for is not there.
-    """
-    try:
-        folders = find_bundles(settings.bundles)
-    except BundleError as error:
-        raise StartError(str(error)) from error
-    loaded: list[LoadedModel] = []
-    refused: list[RefusedBundle] = []
-    for folder in folders:
-        try:
-            loaded.append(load_model(folder, settings))
-        except BundleError as error:
-            # Clients see the reason: they need the bundle's files, not where the server keeps them.
-            reason = str(error).replace(f"{settings.bundles}/", "")
-            refused.append(RefusedBundle(folder.parent.name, folder.name, reason))
-            _log.error("bundle_refused", bundle=f"{folder.parent.name}/{folder.name}", reason=reason)
-    return Registry(loaded, refused, settings.default_model)
-
-
-def load_model(folder: Path, settings: Settings) -> LoadedModel:
-    """Open, prove and calibrate one bundle.
-
-    Raises:
-        BundleError: it must not be served.
-        StartError: the device that was asked for is not there.
-    """
-    started = time.perf_counter()
-    model = open_model(folder, settings)
-    try:
-        check_golden(model)
-        calibration = calibrate(model, settings.max_run_seconds)
-    except BundleError:
-        raise
-    except Exception as error:  # a graph may raise anything when it runs
-        raise BundleError(f"{model.id}: reading a document failed: {type(error).__name__}") from error
-    seconds = time.perf_counter() - started
-    _log.info("bundle_loaded", model=model.id, provider=model.provider, seconds=round(seconds, 3))
-    return LoadedModel(model, calibration, seconds)
+        return self._alive[lane.model].run(lane.reading, arrays)

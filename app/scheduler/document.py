@@ -26,6 +26,14 @@ class Reading:
     results: Mapping[str, Array] = field(default_factory=dict)
 
 
+class ModelVersion(Protocol):
+    """A loaded version of a model. Its documents hold it, so it lives until the last of them is answered."""
+
+    @property
+    def key(self) -> str:
+        """What its lanes are told apart by: never that of another load, even of the same version."""
+
+
 class Promise(Protocol):
     """Where the caller waits: a future of asyncio or of threads."""
 
@@ -47,7 +55,7 @@ class Document:
     the caller ends it to say that nobody waits any more.
     """
 
-    model: str  # name@version
+    model: ModelVersion
     token_ids: NDArray[np.int64]
     segments: tuple[Segment, ...]
     arrived_seconds: float  # on the scheduler's clock, like the next
@@ -83,7 +91,7 @@ class Document:
 
     def lane_of(self, segment: Segment) -> Lane:
         """Where a segment of it is run."""
-        return Lane(self.model, segment.reading.name, segment.bucket)
+        return Lane(self.model.key, segment.reading.name, segment.bucket)
 
     def unread_lanes(self) -> Counter[Lane]:
         """How many of its segments are still to be run in each lane."""

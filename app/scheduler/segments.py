@@ -11,7 +11,7 @@ from app.bundle import Manifest, PassSpec
 class Lane(NamedTuple):
     """What the segments of one run have in common."""
 
-    model: str  # name@version
+    model: str  # the key of its loaded version
     reading: str  # the pass's name
     bucket: int
 

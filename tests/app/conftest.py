@@ -6,7 +6,8 @@ from pathlib import Path
 import httpx
 import pytest
 
-from app.engine.registry import Registry, load_registry
+from app.engine.loading import load_registry
+from app.engine.registry import Registry
 from app.settings import Settings, read_settings
 from tests.app.tiny import write_all, write_phrases
 from tests.service import Server, running_server

@@ -30,7 +30,7 @@ class SlowRegistry(Registry):
 
     @classmethod
     def of(cls, registry: Registry) -> SlowRegistry:
-        return cls(list(registry.loaded.values()), registry.refused)
+        return cls(registry.catalogue)
 
     def run(self, lane: Lane, arrays: Mapping[str, Array]) -> Mapping[str, Array]:
         time.sleep(self.seconds)

@@ -15,7 +15,7 @@ from app.api.classify import describe
 from app.api.schema import ClassifyRequest
 from app.bundle import CARD, MANIFEST, TOKENIZER, Manifest, read_manifest
 from app.engine.golden import read_alone
-from app.engine.registry import load_registry
+from app.engine.loading import load_registry
 from app.scheduler.document import Reading
 from app.settings import read_settings
 from app.text import tokenize

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import shutil
 import socket
 import time
 from pathlib import Path
@@ -120,7 +121,7 @@ def test_log_has_requests_and_never_a_text(bundles: Path) -> None:
 def test_refused_bundle_is_listed_with_its_reason(tmp_path: Path, bundles: Path) -> None:
     (tmp_path / "bad" / "1").mkdir(parents=True)
     (tmp_path / "bad" / "1" / "manifest.json").write_text("{}")
-    (tmp_path / "reviews").symlink_to(bundles / "reviews")
+    shutil.copytree(bundles / "reviews", tmp_path / "reviews")
     with running_server(tmp_path) as server, server.client() as client:
         listed = {one["id"]: one for one in client.get("/v1/models").json()["data"]}
         assert listed["reviews@1"]["state"] == "ready"

@@ -12,8 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from app.engine.golden import read_alone
+from app.engine.loading import load_registry
 from app.engine.model import Model
-from app.engine.registry import Registry, load_registry
+from app.engine.registry import Registry
 from app.scheduler.admission import Limits
 from app.scheduler.document import Array, Document
 from app.scheduler.scheduler import Scheduler
@@ -52,7 +53,7 @@ def read_batched(registry: Registry, name: str, texts: list[str]) -> list[dict[s
     for text in texts:
         ids = tokenize(model.tokenizer, text, 10**6, "error").token_ids
         segments = cut(model.manifest, len(ids))
-        documents.append(Document(model.id, ids, segments, 0.0, math.inf, Future()))
+        documents.append(Document(model, ids, segments, 0.0, math.inf, Future()))
     scheduler.submit(documents)
     while (batch := scheduler.try_take()) is not None:
         scheduler.process(batch)

@@ -1,13 +1,16 @@
 from __future__ import annotations
 
+import json
 import re
+import shutil
 from pathlib import Path
 
 import pytest
 from pydantic import ValidationError
 
-from app.bundle import MANIFEST, TOKENIZER, PassSpec, TensorSpec, read_manifest
-from app.engine.registry import Registry, load_registry
+from app.bundle import MANIFEST, TOKENIZER, PassSpec, TensorSpec, bundle_bytes, read_manifest
+from app.engine.loading import load_registry
+from app.engine.registry import Registry
 from app.errors import StartError, UnknownModel
 from app.settings import read_settings
 from tests.app.tiny import rewrite_manifest, write_all, write_phrases, write_reviews, write_topics
@@ -134,3 +137,86 @@ def test_windows_without_their_results_are_refused(tmp_path: Path) -> None:
         rewrite_manifest(folder, windows=[{"words": 2, "features": 9}])
     with pytest.raises(ValidationError, match=r"the result last_word must be \[\], found"):
         rewrite_manifest(folder, windows=None)
+
+
+def test_stable_is_the_version_in_its_file_and_latest_the_highest(tmp_path: Path) -> None:
+    for version in ("1", "2", "3"):
+        write_reviews(tmp_path, version=version)
+    (tmp_path / "reviews" / "stable").write_text("2\n")
+    registry = load(tmp_path)
+    found = {name: registry.find(name).id for name in ("reviews", "reviews@stable", "reviews@latest")}
+    assert found == {"reviews": "reviews@2", "reviews@stable": "reviews@2", "reviews@latest": "reviews@3"}
+    assert registry.find(None).id == "reviews@2"
+    assert registry.catalogue.aliases(registry.find("reviews@3")) == ["reviews@latest"]
+
+
+def test_stable_is_nobody_where_none_was_chosen(bundles: Path) -> None:
+    with pytest.raises(UnknownModel, match="got 'reviews@stable'"):
+        load(bundles).find("reviews@stable")
+
+
+@pytest.mark.parametrize(
+    ("content", "reason"),
+    [("2", "version 2 is not served"), ("newest", "expected a version such as 2 or 1.10, found 'newest'")],
+)
+def test_bad_choice_of_stable_takes_the_name_and_leaves_the_versions(
+    tmp_path: Path, content: str, reason: str
+) -> None:
+    write_all(tmp_path)
+    (tmp_path / "topics" / "stable").write_text(content)
+    registry = load(tmp_path)
+    for name in ("topics", "topics@stable"):
+        with pytest.raises(UnknownModel, match=f"topics@stable was refused: topics/stable: {reason}"):
+            registry.find(name)
+    assert registry.find("topics@1") is registry.find("topics@latest")
+
+
+def test_links_and_other_names_below_the_folder_are_refused(tmp_path: Path) -> None:
+    elsewhere = write_reviews(tmp_path / "elsewhere")
+    root = tmp_path / "bundles"
+    write_topics(root)
+    (root / "linked-name").symlink_to(elsewhere.parent)
+    (root / "linked-version").mkdir()
+    (root / "linked-version" / "1").symlink_to(elsewhere)
+    shutil.copytree(elsewhere, root / "linked-file" / "1")
+    (root / "linked-file" / "1" / TOKENIZER).unlink()
+    (root / "linked-file" / "1" / TOKENIZER).symlink_to(elsewhere / TOKENIZER)
+    rewrite_manifest(root / "linked-file" / "1", name="linked-file")
+    shutil.copytree(elsewhere, root / "other-name" / "1")
+    registry = load(root)
+    assert list(registry.loaded) == ["topics@1"]
+    assert {bundle.name: bundle.reason for bundle in registry.refused} == {
+        "linked-name": "linked-name: expected a folder, found a link",
+        "linked-version": "linked-version/1: expected a folder, found a link",
+        "linked-file": f"linked-file/1/{TOKENIZER}: expected a plain file",
+        "other-name": "other-name/1: the manifest is of reviews/1",
+    }
+
+
+@pytest.mark.parametrize("name", ["../reviews/1/read.onnx", "/etc/passwd", "..", "a/b", ".hidden", "a\\b"])
+def test_file_names_cannot_leave_the_bundle(tmp_path: Path, name: str) -> None:
+    folder = write_all(tmp_path) / "reviews" / "1"
+    manifest = json.loads((folder / MANIFEST).read_bytes())
+    manifest["sha256"][name] = manifest["sha256"]["read.onnx"]
+    manifest["passes"][0]["graph"] = name
+    (folder / MANIFEST).write_text(json.dumps(manifest))
+    assert "String should match pattern" in refusal(tmp_path)
+
+
+def test_file_beyond_its_limit_is_refused_unread(tmp_path: Path) -> None:
+    folder = write_all(tmp_path) / "reviews" / "1"
+    with (folder / "read.onnx").open("ab") as file:
+        file.truncate(2**31)  # a hole: it takes no room
+    assert re.search(r"read\.onnx: expected at most 2147483647 bytes, found 2147483648", refusal(tmp_path))
+
+
+def test_bundle_beyond_the_memory_limit_is_refused_with_both_figures(tmp_path: Path) -> None:
+    write_all(tmp_path)
+    reviews, topics = (bundle_bytes(tmp_path / name / "1") for name in ("reviews", "topics"))
+    registry = load(tmp_path, max_models_bytes=reviews + topics - 1)
+    assert list(registry.loaded) == ["reviews@1"]
+    assert registry.refused[0].reason == (
+        f"topics/1: has {topics} bytes beside {reviews} of the models that are loaded; "
+        f"setting max_models_bytes allows {reviews + topics - 1}"
+    )
+    assert len(load(tmp_path, max_models_bytes=reviews + topics).loaded) == 2

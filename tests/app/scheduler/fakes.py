@@ -60,6 +60,14 @@ MANIFEST = Manifest(
 )
 
 
+class Version:
+    def __init__(self, key: str) -> None:
+        self.key = key
+
+
+SUMS = Version("sums@1#1")
+
+
 def expected(token_ids: Sequence[int]) -> Array:
     """What reading must give: sums of the ids up to and from each word on, ``[tokens, 2]``."""
     ids = np.array(token_ids, np.int64)
@@ -127,7 +135,7 @@ class Book:
             self.outcomes[document] = outcome
 
     def dispatched(self, lane: Lane, reason: Reason) -> None:
-        assert lane.model == "sums@1"
+        assert lane.model == SUMS.key
         self.reasons.append(reason)
 
     def ran(self, run: Run) -> None:
@@ -150,7 +158,7 @@ class Bench:
 
     def document(self, token_ids: Sequence[int], deadline_seconds: float = 100.0) -> Document:
         return Document(
-            model="sums@1",
+            model=SUMS,
             token_ids=np.array(token_ids, np.int64),
             segments=cut(MANIFEST, len(token_ids)),
             arrived_seconds=self.clock(),
