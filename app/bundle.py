@@ -129,6 +129,11 @@ class Manifest(_Model):
         return any(step.name == "skipped" for step in self.passes[-1].steps)
 
     @property
+    def skims(self) -> bool:
+        """Whether the model reads some words with a small part of it, and tells which."""
+        return any(step.name == "skimmed" for step in self.passes[-1].steps)
+
+    @property
     def forgets(self) -> bool:
         """Whether the model tells the forgetting rates of its memory groups."""
         return any(step.name == "forgetting_rates" for step in self.passes[-1].steps)
@@ -172,8 +177,10 @@ class Manifest(_Model):
         for needed in ("logits", "probabilities"):
             if needed not in answer or answer[needed].shape != (len(self.labels),):
                 raise ValueError(f"the last pass must write {needed} of shape ({len(self.labels)},) per word")
-        if ("skipped" in answer) != ("keep_probability" in answer):
-            raise ValueError("skipped and keep_probability come together")
+        if "keep_probability" in answer and "skipped" not in answer:
+            raise ValueError("keep_probability needs skipped")
+        if ("skimmed" in answer) != ("read_probability" in answer):
+            raise ValueError("skimmed and read_probability come together")
         if (rates := answer.get("forgetting_rates")) is not None and len(rates.shape) != 1:
             raise ValueError(f"forgetting_rates must have the shape (groups,) per word, found {rates.shape}")
         if (score := answer.get("attention_score")) is not None:

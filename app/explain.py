@@ -1,4 +1,4 @@
-"""How a text was read: the answer after every word, skips, memory groups, forgetting, attention, n-grams; or a summary.
+"""How a text was read: the answer after every word, skips, memory groups, attention, n-grams, and so on; or a summary.
 
 All functions give plain values and NumPy arrays that ``orjson`` writes. Numbers stay float32, so that the
 last step's probabilities are the answer's, digit for digit.
@@ -40,18 +40,32 @@ def sentiment(manifest: Manifest, probabilities: NDArray[np.float32]) -> NDArray
 
 
 def skip_map(answer: Answer) -> dict[str, Any]:
-    """Which words a skipping model passed over, and how probable keeping each was."""
+    """Which words a skipping model passed over, and how probable keeping each was where it decides word by word."""
     written = answer.reading.steps
-    return {
-        "skipped": np.ascontiguousarray(written["skipped"]),
-        "keep_probability": np.ascontiguousarray(written["keep_probability"]),
-        "skip_rate": skip_rate(answer),
-    }
+    found: dict[str, Any] = {"skipped": np.ascontiguousarray(written["skipped"])}
+    if "keep_probability" in written:
+        found["keep_probability"] = np.ascontiguousarray(written["keep_probability"])
+    return {**found, "skip_rate": skip_rate(answer)}
 
 
 def skip_rate(answer: Answer) -> float:
     """The share of words that were skipped."""
     return float(answer.reading.steps["skipped"].mean())
+
+
+def skim_map(answer: Answer) -> dict[str, Any]:
+    """Which words were read with the small cell, and how probable reading each with the large one was."""
+    written = answer.reading.steps
+    return {
+        "skimmed": np.ascontiguousarray(written["skimmed"]),
+        "read_probability": np.ascontiguousarray(written["read_probability"]),
+        "skim_rate": skim_rate(answer),
+    }
+
+
+def skim_rate(answer: Answer) -> float:
+    """The share of words that were skimmed."""
+    return float(answer.reading.steps["skimmed"].mean())
 
 
 def groups(manifest: Manifest, tokens: int) -> dict[str, list[int]]:

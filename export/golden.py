@@ -90,7 +90,13 @@ def _traced(trace: Trace, row: int, length: int) -> Values:
     values = {"logits": logits, "probs": torch.softmax(logits, dim=-1)}
     if trace.skipped is not None and trace.keep_probability is not None:
         keep = trace.keep_probability[row, :length]
-        values |= {"skip": trace.skipped[row, :length], "pi": torch.stack([keep, 1 - keep], dim=1)}
+        skipped = trace.skipped[row, :length]
+        values |= {"skip": skipped, "pi": torch.stack([keep, 1 - keep], dim=1)}  # Leap-LSTM's names
+        values |= {"u": ~skipped, "u_tilde": keep}  # Skip LSTM's
+    if trace.skimmed is not None and trace.read_probability is not None:
+        read = trace.read_probability[row, :length]
+        skimmed = trace.skimmed[row, :length]
+        values |= {"y": torch.stack([~skimmed, skimmed], dim=1), "p": torch.stack([read, 1 - read], dim=1)}
     return values
 
 
@@ -103,7 +109,8 @@ def _graph_difference(case: Case) -> float:
     differences = []
     for sequence, arrays in enumerate(found):
         written = {name: torch.from_numpy(values)[None] for name, values in arrays.items()}
-        trace = Trace(written["logits"], written.get("keep_probability"), written.get("skipped"))
+        told = ("keep_probability", "skipped", "skimmed", "read_probability")
+        trace = Trace(written["logits"], **{name: written[name] for name in told if name in written})
         values = _traced(trace, 0, len(rows[sequence])) | {"probs": written["probabilities"][0]}
         if "last_word" in written:
             values["argmax_t"] = written["last_word"][0] + 1

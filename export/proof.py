@@ -1,8 +1,8 @@
 """The proof that an exported model is the trained one: every text the same answer, however it is run.
 
 Checked on random and on real documents: whole and cut into segments of every length bucket, alone and in padded
-batches; against PyTorch within `TOLERANCE`; for models that skip, the same decision at every word; and for models of
-windows, that the windows told are those that won.
+batches; against PyTorch within `TOLERANCE`; for models that skip or skim, the same decision at every word; and for
+models of windows, that the windows told are those that won.
 """
 
 from __future__ import annotations
@@ -23,7 +23,8 @@ from models.architectures.windows import WindowModel
 from models.errors import ReadtraceTrainingError
 
 TOLERANCE = 1e-5  # largest difference of a probability; float32 sums taken in another order give about 1e-6
-_DECISION_MARGIN = 1e-5  # keep probabilities this close to 0.5 may fall either way in float32
+_DECISION_MARGIN = 1e-5  # decisions this close to a tie, in probability, may fall either way in float32
+_DECISIONS = {"skipped": "keep_probability", "skimmed": "read_probability"}  # what is decided, and by what
 _RANDOM_DOCUMENTS = 24
 _BATCH = 16
 
@@ -41,7 +42,7 @@ class Proof:
     documents: int
     words: int
     probability_difference: float
-    keep_difference: float | None
+    keep_difference: float | None  # of the probabilities that decide
     decisions: int | None  # compared, all equal
     batch_invariant: bool  # bit-equal alone, in batches and in segments
 
@@ -72,7 +73,7 @@ def prove(model: Architecture, lowered: Lowered, real: Sequence[TokenIds], seed:
         _check_signature(lowered.graphs[reading.graph], reading)
     longest = lowered.length_buckets[-1]
     documents = [*random_documents(model.embedding.num_embeddings, longest, seed), *real]
-    expected = [_trace(model, document) for document in documents]
+    expected = [_expected(model, document) for document in documents]
     alone = [reader.read([document], longest)[0] for document in documents]
     differences = [_difference(e, found, n) for n, (e, found) in enumerate(zip(expected, alone, strict=True))]
     if isinstance(model, WindowModel):
@@ -88,13 +89,13 @@ def prove(model: Architecture, lowered: Lowered, real: Sequence[TokenIds], seed:
                 _difference(expected[n], found, n)
                 invariant &= all(np.array_equal(found[name], alone[n][name]) for name in compared)
     words = sum(len(document) for document in documents)
-    skips = "skipped" in expected[0]
+    decides = expected[0].decided is not None
     return Proof(
         documents=len(documents),
         words=words,
         probability_difference=max(probability for probability, _ in differences),
-        keep_difference=max(keep for _, keep in differences) if skips else None,
-        decisions=words if skips else None,
+        keep_difference=max(keep for _, keep in differences) if decides else None,
+        decisions=words if decides else None,
         batch_invariant=invariant,
     )
 
@@ -107,47 +108,59 @@ def random_documents(vocabulary: int, longest_segment: int, seed: int) -> list[T
     return [random.integers(1, vocabulary, length, dtype=np.int32) for length in sorted(lengths)]
 
 
+@dataclass(frozen=True)
+class _Expected:
+    """What the network says of a document; `decided` names its decisions, `margin` is how far each is from a tie."""
+
+    told: Arrays
+    decided: str | None
+    margin: NDArray[np.float32]
+
+
 @torch.inference_mode()
-def _trace(model: Architecture, document: TokenIds) -> Arrays:
+def _expected(model: Architecture, document: TokenIds) -> _Expected:
     token_ids = torch.from_numpy(document.astype(np.int64))[None]
     trace = model.trace(token_ids, torch.tensor([len(document)]))
-    found: Arrays = {"probabilities": torch.softmax(trace.logits, dim=-1)[0].numpy()}
-    if trace.skipped is not None and trace.keep_probability is not None:
-        found |= {"skipped": trace.skipped[0].numpy(), "keep_probability": trace.keep_probability[0].numpy()}
-    if trace.forgetting_rates is not None:
-        found["forgetting_rates"] = trace.forgetting_rates[0].numpy()
-    if trace.attention is not None:
-        found["attention"] = trace.attention[0].numpy()
-    return found
+    told: Arrays = {"probabilities": torch.softmax(trace.logits, dim=-1)[0].numpy()}
+    for name in (*_DECISIONS, *_DECISIONS.values(), "forgetting_rates", "attention"):
+        values: torch.Tensor | None = getattr(trace, name)
+        if values is not None:
+            told[name] = values[0].numpy()
+    decided = next((name for name in _DECISIONS if name in told), None)
+    margin = np.zeros(len(document), dtype=np.float32)
+    if decided is not None and (probability := told.get(_DECISIONS[decided])) is not None:
+        margin = np.abs(probability.astype(np.float32) - np.float32(0.5))
+    return _Expected(told, decided, margin)
 
 
-def _difference(expected: Arrays, found: Arrays, document: int) -> tuple[float, float]:
-    """Largest differences of probabilities and keep probabilities.
+def _difference(expected: _Expected, found: Arrays, document: int) -> tuple[float, float]:
+    """Largest differences of probabilities and of the probabilities that decide.
 
     A decision that float32 cannot settle ends the comparison at its word: what follows reads another text.
     """
-    end = len(expected["probabilities"])
+    told, decided = expected.told, expected.decided
+    end = len(told["probabilities"])
     keep = 0.0
-    if "skipped" in expected:
-        (flipped,) = np.nonzero(expected["skipped"] != found["skipped"])
+    if decided is not None:
+        (flipped,) = np.nonzero(told[decided] != found[decided])
         if len(flipped):
             word = int(flipped[0])
-            margin = abs(float(expected["keep_probability"][word]) - 0.5)
-            if margin > _DECISION_MARGIN:
+            if expected.margin[word] > _DECISION_MARGIN:
                 raise ProofError(
-                    f"document {document}, word {word}: the decision differs, {margin:.1e} off a tie"
+                    f"document {document}, word {word}: the decision differs, {expected.margin[word]:.1e} off a tie"
                 )
             end = word
-        keep = _largest(expected["keep_probability"][:end], found["keep_probability"][:end])
-    probability = _largest(expected["probabilities"][:end], found["probabilities"][:end])
+        if (name := _DECISIONS[decided]) in told:
+            keep = _largest(told[name][:end], found[name][:end])
+    probability = _largest(told["probabilities"][:end], found["probabilities"][:end])
     rates = attention = 0.0
-    if "forgetting_rates" in expected:
-        rates = _largest(expected["forgetting_rates"], found["forgetting_rates"])
-    if "attention" in expected:
-        attention = _largest(expected["attention"], attention_of(found))
+    if "forgetting_rates" in told:
+        rates = _largest(told["forgetting_rates"], found["forgetting_rates"])
+    if "attention" in told:
+        attention = _largest(told["attention"], attention_of(found))
     if not np.max([probability, keep, rates, attention]) <= TOLERANCE:  # NaN fails too
         raise ProofError(
-            f"document {document} of {len(expected['probabilities'])} words: probabilities differ by "
+            f"document {document} of {len(told['probabilities'])} words: probabilities differ by "
             f"{probability:.1e}, keep probabilities by {keep:.1e}, forgetting rates by {rates:.1e}, "
             f"attention by {attention:.1e}; the tolerance is {TOLERANCE:.0e}"
         )

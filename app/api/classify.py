@@ -164,6 +164,8 @@ def _besides(answer: Answer, asked: ClassifyRequest) -> dict[str, Any]:
     found: dict[str, Any] = {}
     if manifest.skips:
         found["skip_map"] = explain.skip_map(answer) if whole else {"skip_rate": explain.skip_rate(answer)}
+    if manifest.skims:
+        found["skim_map"] = explain.skim_map(answer) if whole else {"skim_rate": explain.skim_rate(answer)}
     if manifest.windows:
         found["ngrams"] = explain.ngrams(answer, whole)
     if manifest.attends:

@@ -72,6 +72,7 @@ def _summary(catalogue: Catalogue, model: LoadedModel) -> dict[str, Any]:
         "explains": {
             "trace": manifest.trace.model_dump(),
             "skip_map": manifest.skips,
+            "skim_map": manifest.skims,
             "groups": manifest.groups is not None,
             "forgetting": manifest.forgets,
             "attention": manifest.attends,

@@ -47,8 +47,21 @@ class SkipMap(BaseModel):
     """The words that the model skipped; the arrays only with `explain: steps`."""
 
     skipped: list[bool] | None = None
-    keep_probability: list[float] | None = None
+    keep_probability: list[float] | None = Field(
+        None, description="Of reading each token; absent for models that decide by jumps."
+    )
     skip_rate: float
+
+
+class SkimMap(BaseModel):
+    """The words that the model read with its small cell, which changes a few units of the state; the arrays only with
+    `explain: steps`."""
+
+    skimmed: list[bool] | None = None
+    read_probability: list[float] | None = Field(
+        None, description="Of reading each token with the large cell."
+    )
+    skim_rate: float
 
 
 class Groups(BaseModel):
@@ -120,6 +133,7 @@ class ClassifiedDocument(BaseModel):
     steps: Steps | None = None
     summary: dict[str, Any] | None = None
     skip_map: SkipMap | None = None
+    skim_map: SkimMap | None = None
     groups: Groups | None = None
     forgetting: Forgetting | None = None
     attention: Attention | None = None

@@ -18,6 +18,8 @@ const ARCHITECTURES = {
   lstm: "LSTM",
   mtlstm: "MT-LSTM",
   leap_lstm: "Leap-LSTM",
+  skip_lstm: "Skip LSTM",
+  skim_lstm: "Skim-LSTM",
   cifg_lstm: "CIFG-LSTM",
   clstm: "CLSTM",
   mode_lstm: "MODE-LSTM",

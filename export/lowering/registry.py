@@ -4,7 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from export.lowering import bag_of_words, leap, mode, mtlstm, recurrent, self_attentive, text_cnn
+from export.lowering import (
+    bag_of_words,
+    leap,
+    mode,
+    mtlstm,
+    recurrent,
+    self_attentive,
+    skim,
+    skip,
+    text_cnn,
+)
 from export.lowering.base import Lowered
 from models.architectures.bag_of_words import BagOfWords
 from models.architectures.base import Architecture
@@ -13,6 +23,8 @@ from models.architectures.mode import MODELSTM
 from models.architectures.mtlstm import MTLSTM
 from models.architectures.recurrent import Recurrent
 from models.architectures.self_attentive import SelfAttentiveLSTM
+from models.architectures.skim import SkimLSTM
+from models.architectures.skip import SkipLSTM
 from models.architectures.text_cnn import TextCNN
 from models.text.storage import StoredVectors
 
@@ -20,6 +32,8 @@ _LOWERINGS: Mapping[type[Architecture], Callable[..., Lowered]] = {
     Recurrent: recurrent.lower,
     MTLSTM: mtlstm.lower,
     LeapLSTM: leap.lower,
+    SkipLSTM: skip.lower,
+    SkimLSTM: skim.lower,
     BagOfWords: bag_of_words.lower,
     MODELSTM: mode.lower,
     TextCNN: text_cnn.lower,

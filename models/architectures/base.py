@@ -36,7 +36,7 @@ class Answer:
     Attributes:
         logits: `(batch, classes)`, after the last real word of each document.
         penalty: scalar added to the cross-entropy, or None.
-        skip_rate: scalar share of real words skipped, or None for models that read all.
+        skip_rate: scalar share of real words skipped (by Skim-LSTM: skimmed), or None for models that read all.
     """
 
     logits: Tensor
@@ -50,10 +50,12 @@ class Trace:
 
     Attributes:
         logits: `(batch, time, classes)`.
-        keep_probability: `(batch, time)`, or None for models that read all.
+        keep_probability: `(batch, time)`, or None for models that read all or decide otherwise.
         skipped: bool `(batch, time)`, or None for models that read all.
         forgetting_rates: `(batch, time, groups)`, the mean of each memory group, or None for other models.
         attention: `(batch, time, hops)`, of each hop to every word of the whole text, or None for other models.
+        skimmed: bool `(batch, time)`, read with the small cell of a model that has two, or None for other models.
+        read_probability: `(batch, time)`, to read with the large one, or None for other models.
     """
 
     logits: Tensor
@@ -61,6 +63,8 @@ class Trace:
     skipped: Tensor | None = None
     forgetting_rates: Tensor | None = None
     attention: Tensor | None = None
+    skimmed: Tensor | None = None
+    read_probability: Tensor | None = None
 
 
 class Architecture(nn.Module, ABC):
@@ -113,6 +117,12 @@ def init_uniform(module: nn.Module, bound: float) -> None:
 def at_end(states: Tensor, lengths: Tensor) -> Tensor:
     """The state at each document's last word: `(batch, time, hidden)` -> `(batch, hidden)`."""
     return states[torch.arange(len(states), device=states.device), lengths - 1]
+
+
+def real_words(token_ids: Tensor, lengths: Tensor) -> Tensor:
+    """1 at real words and 0 at padding, `(batch, time)`."""
+    words = torch.arange(token_ids.shape[1], device=lengths.device)
+    return (words < lengths.unsqueeze(1)).to(torch.get_default_dtype())
 
 
 def reverse_words(x: Tensor, lengths: Tensor) -> Tensor:

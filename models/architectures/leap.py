@@ -28,8 +28,10 @@ from models.architectures.base import (
     Trace,
     at_end,
     init_uniform,
+    real_words,
     reverse_words,
 )
+from models.architectures.reading_cell import ReadingCell
 
 KEEP, SKIP = 0, 1
 
@@ -67,7 +69,7 @@ class LeapLSTM(Architecture):
     def forward(self, token_ids: Tensor, lengths: Tensor) -> Answer:
         """See `Architecture.forward`; blends in training, decides otherwise."""
         states, skip, _ = self._read(token_ids, lengths)
-        real = _real_words(token_ids, lengths)
+        real = real_words(token_ids, lengths)
         skip_rate = (skip * real).sum() / real.sum()
         penalty = self.config.penalty * (self.config.target_skip_rate - skip_rate) ** 2
         return Answer(self.classifier(self.dropout(at_end(states, lengths))), penalty, skip_rate)
@@ -102,21 +104,6 @@ class LeapLSTM(Architecture):
         return (logits[:, SKIP:] > logits[:, KEEP:SKIP]).to(logits.dtype)
 
 
-class ReadingCell(nn.Module):
-    """An LSTM cell with its input product taken for all words at once; gates packed i, f, g, o."""
-
-    def __init__(self, input_size: int, hidden: int) -> None:
-        super().__init__()
-        self.project = nn.Linear(input_size, 4 * hidden)
-        self.recurrent = nn.Linear(hidden, 4 * hidden, bias=False)
-
-    def step(self, projected: Tensor, h: Tensor, c: Tensor) -> tuple[Tensor, Tensor]:
-        """One word: `(batch, 4 hidden)`, and h, c `(batch, hidden)` -> the next h, c."""
-        i, f, g, o = (projected + self.recurrent(h)).chunk(4, dim=-1)
-        c = torch.sigmoid(f) * c + torch.sigmoid(i) * torch.tanh(g)
-        return torch.sigmoid(o) * torch.tanh(c), c
-
-
 class LookAhead(nn.Module):
     """f_follow(t): features of the text after word t."""
 
@@ -130,7 +117,7 @@ class LookAhead(nn.Module):
 
     def forward(self, x: Tensor, lengths: Tensor) -> Tensor:
         """Features of the following text: `(batch, time, embedding)` -> `(batch, time, size)`."""
-        x = x * _real_words(x[..., 0], lengths).unsqueeze(-1)
+        x = x * real_words(x[..., 0], lengths).unsqueeze(-1)
         backwards = reverse_words(
             self.reverse(reverse_words(x, lengths))[0], lengths
         )  # (batch, time, reverse)
@@ -143,9 +130,3 @@ class LookAhead(nn.Module):
         ahead = functional.pad(at_word[:, 1:], (0, 0, 0, 1))  # word t gets the features of t + 1
         last = torch.arange(x.shape[1], device=x.device) == (lengths - 1).unsqueeze(1)  # (batch, time)
         return torch.where(last.unsqueeze(-1), self.h_end, ahead)
-
-
-def _real_words(like: Tensor, lengths: Tensor) -> Tensor:
-    """1 at real words and 0 at padding, `(batch, time)`."""
-    words = torch.arange(like.shape[1], device=lengths.device)
-    return (words < lengths.unsqueeze(1)).to(torch.get_default_dtype())

@@ -19,12 +19,16 @@ from models.architectures.mode import MODELSTM, DLSTMConfig, MODELSTMConfig, ODE
 from models.architectures.mtlstm import MTLSTM, MTLSTMConfig, largest_group_count
 from models.architectures.rnn import RNN, RNNConfig
 from models.architectures.self_attentive import SelfAttentiveLSTM, SelfAttentiveLSTMConfig
+from models.architectures.skim import SkimLSTM, SkimLSTMConfig
+from models.architectures.skip import SkipLSTM, SkipLSTMConfig
 from models.architectures.text_cnn import TextCNN, TextCNNConfig
 
 AnyModelConfig = Annotated[
     LSTMConfig
     | MTLSTMConfig
     | LeapLSTMConfig
+    | SkipLSTMConfig
+    | SkimLSTMConfig
     | CIFGConfig
     | CLSTMConfig
     | MODELSTMConfig
@@ -42,6 +46,8 @@ _NETWORKS: Mapping[type[ModelConfig], Callable[..., Architecture]] = {
     LSTMConfig: LSTM,
     MTLSTMConfig: MTLSTM,
     LeapLSTMConfig: LeapLSTM,
+    SkipLSTMConfig: SkipLSTM,
+    SkimLSTMConfig: SkimLSTM,
     CIFGConfig: CIFG,
     CLSTMConfig: CLSTM,
     MODELSTMConfig: MODELSTM,

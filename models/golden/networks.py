@@ -15,6 +15,9 @@ from models.architectures.lstm import LSTM, LSTMConfig
 from models.architectures.mode import MODELSTM, MODELSTMConfig, SmallStates
 from models.architectures.mtlstm import MTLSTM, MemoryGroup, MemoryGroupWithCellGates, MTLSTMConfig
 from models.architectures.peephole import PeepholeLSTM
+from models.architectures.reading_cell import ReadingCell
+from models.architectures.skim import SkimLSTM, SkimLSTMConfig
+from models.architectures.skip import SkipLSTM, SkipLSTMConfig
 from models.golden.cases import Case
 from models.plain.gates import Weights, part
 
@@ -26,11 +29,11 @@ _STRATEGIES = {"f2s": "fast_to_slow", "s2f": "slow_to_fast"}
 def has_network(case: Case) -> bool:
     """Whether a network can be had that reads the case; a few forms exist as plain cells only.
 
-    These are Leap-LSTM's blend under given noise, which is training, and its look-ahead in the layout of the
+    These are blends under given noise, which is training, and Leap-LSTM's look-ahead in the layout of the
     authors' code.
     """
     form = case.config.get("layout", "paper"), case.config.get("mode", "argmax")
-    return form == ("paper", "argmax")
+    return form == ("paper", "argmax") and not case.config.get("soft", False)
 
 
 def load(case: Case) -> Architecture:
@@ -135,9 +138,7 @@ def _leap(case: Case, table: Tensor) -> LeapLSTM:
         dropout=0.0,
     )
     model = LeapLSTM(config, table, sizes["classes"]).to(case.dtype)
-    cell = part(weights, "lstm")
-    _fill(model.cell.project, _pack(cell, "W"), _pack(cell, "b"))
-    _fill(model.cell.recurrent, _pack(cell, "U"))
+    _fill_reading_cell(model.cell, part(weights, "lstm"))
     _fill_cell(model.look_ahead.reverse, part(weights, "reverse"))
     for width, conv in zip(config.filter_widths, model.look_ahead.filters, strict=True):
         assert isinstance(conv, nn.Conv1d)
@@ -149,6 +150,30 @@ def _leap(case: Case, table: Tensor) -> LeapLSTM:
     _fill(model.decide_state, state)
     _fill(model.decide_ahead, ahead)
     _fill(model.decide, weights["W_2"], weights["b_2"])
+    return model
+
+
+def _skip(case: Case, table: Tensor) -> SkipLSTM:
+    model = SkipLSTM(SkipLSTMConfig(hidden=case.config["h"]), table, case.config["classes"]).to(case.dtype)
+    _fill_reading_cell(model.cell, case.weights)
+    _fill(model.increment, case.weights["W_p"], case.weights["b_p"])
+    return model
+
+
+def _skim(case: Case, table: Tensor) -> SkimLSTM:
+    sizes = case.config
+    config = SkimLSTMConfig(
+        hidden=sizes["large"],
+        small_hidden=sizes["small"],
+        temperature=sizes.get("temperature", 0.5),
+        dropout=0.0,
+    )
+    model = SkimLSTM(config, table, sizes["classes"]).to(case.dtype)
+    _fill_reading_cell(model.large, part(case.weights, "large"))
+    _fill_reading_cell(model.small, part(case.weights, "small"))
+    word, state = torch.split(case.weights["W_p"], [sizes["d"], sizes["large"]], dim=1)
+    _fill(model.decide_word, word, case.weights["b_p"])
+    _fill(model.decide_state, state)
     return model
 
 
@@ -181,6 +206,8 @@ _LOADERS: Mapping[str, Callable[[Case, Tensor], Architecture]] = {
     "mtlstm_f2s": _mtlstm,
     "mtlstm_s2f": _mtlstm,
     "leap_lstm": _leap,
+    "skip_rnn": _skip,
+    "skim_rnn": _skim,
     "mode_lstm": _mode,
 }
 
@@ -205,6 +232,11 @@ def _by_state(packed: Tensor, states: int) -> Tensor:
 def _fill_layer(cell: PeepholeLSTM | CIFGCell | CLSTMCell, weights: Weights, gates: str) -> None:
     _fill(cell.inputs, _pack(weights, "W", gates), _pack(weights, "b", gates))
     _fill(cell.recurrent, _pack(weights, "U", gates))
+
+
+def _fill_reading_cell(cell: ReadingCell, weights: Weights) -> None:
+    _fill(cell.project, _pack(weights, "W"), _pack(weights, "b"))
+    _fill(cell.recurrent, _pack(weights, "U"))
 
 
 def _fill_cell(cell: nn.LSTM, weights: Weights) -> None:

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from models.golden.cases import Case
-from models.plain import bidirectional, cifg, clstm, leap, lstm, mtlstm, windows
+from models.plain import bidirectional, cifg, clstm, leap, lstm, mtlstm, skim, skip, windows
 from models.plain.gates import Weights
 
 Values = dict[str, Tensor]  # name in the golden files -> `(time, …)`; `argmax_t` `(features,)`
@@ -69,6 +69,22 @@ def _leap(case: Case, sequence: int) -> Values:
     return _states(reading) | {"pi": reading.probabilities, "skip": reading.skip, "y": shares}
 
 
+def _skip(case: Case, sequence: int) -> Values:
+    reading = skip.read(case.weights, case.words(sequence))
+    return _states(reading) | {"u_tilde": reading.probability, "u": reading.update}
+
+
+def _skim(case: Case, sequence: int) -> Values:
+    noise = case.sequences[sequence].get("gumbel") if case.config["soft"] else None
+    reading = skim.read(
+        case.weights,
+        case.words(sequence),
+        None if noise is None else torch.tensor(noise, dtype=case.dtype),
+        case.config.get("temperature", 0.5),
+    )
+    return _states(reading) | {"p": reading.probabilities, "y": reading.shares}
+
+
 def _mode(case: Case, sequence: int) -> Values:
     scales = case.config["scales"]
     reading = windows.read_mode(case.weights, case.words(sequence), scales)
@@ -80,7 +96,7 @@ def _mode(case: Case, sequence: int) -> Values:
     }
 
 
-def _states(reading: lstm.Reading | leap.LeapReading) -> Values:
+def _states(reading: lstm.Reading | leap.LeapReading | skip.SkipReading | skim.SkimReading) -> Values:
     return {"h": reading.h, "c": reading.c, "logits": reading.logits}
 
 
@@ -92,5 +108,7 @@ READERS: Mapping[str, Callable[[Case, int], Values]] = {
     "mtlstm_f2s": _mtlstm,
     "mtlstm_s2f": _mtlstm,
     "leap_lstm": _leap,
+    "skip_rnn": _skip,
+    "skim_rnn": _skim,
     "mode_lstm": _mode,
 }

@@ -13,8 +13,11 @@ from models.architectures.leap import LeapLSTM
 from models.architectures.mode import MODELSTM, SmallStates
 from models.architectures.mtlstm import MTLSTM, MemoryGroup, MemoryGroupWithCellGates
 from models.architectures.peephole import PeepholeLSTM
+from models.architectures.reading_cell import ReadingCell
 from models.architectures.recurrent import Recurrent
 from models.architectures.self_attentive import SelfAttentiveLSTM
+from models.architectures.skim import SkimLSTM
+from models.architectures.skip import SkipLSTM
 from models.architectures.text_cnn import TextCNN
 from models.architectures.windows import WindowModel
 from models.plain.gates import Weights
@@ -51,14 +54,12 @@ def mtlstm_weights(model: MTLSTM) -> Weights:
 
 def leap_weights(model: LeapLSTM) -> Weights:
     """For `models.plain.leap`."""
-    cell = _split("W", model.cell.project.weight) | _split("U", model.cell.recurrent.weight)
-    cell |= _split("b", model.cell.project.bias)
     parts = (model.decide_word, model.decide_state, model.decide_ahead)
     filters: dict[str, Tensor] = {}
     for width, conv in zip(model.look_ahead.widths, model.look_ahead.filters, strict=True):
         filters |= _filters(width, conv)
     return {
-        **_named("lstm", cell),
+        **_named("lstm", _reading_cell(model.cell)),
         **_named("reverse", _cell(model.look_ahead.reverse)),
         **filters,
         "h_end": model.look_ahead.h_end.detach(),
@@ -66,6 +67,25 @@ def leap_weights(model: LeapLSTM) -> Weights:
         "b_1": model.decide_word.bias.detach(),
         "W_2": model.decide.weight.detach(),
         "b_2": model.decide.bias.detach(),
+        **_classifier(model.classifier),
+    }
+
+
+def skip_weights(model: SkipLSTM) -> Weights:
+    """For `models.plain.skip`."""
+    initial = {} if model.initial is None else dict(zip(("h_0", "c_0"), model.initial.detach(), strict=True))
+    increment = {"W_p": model.increment.weight.detach(), "b_p": model.increment.bias.detach()}
+    return _reading_cell(model.cell) | increment | initial | _classifier(model.classifier)
+
+
+def skim_weights(model: SkimLSTM) -> Weights:
+    """For `models.plain.skim`."""
+    parts = (model.decide_word, model.decide_state)
+    return {
+        **_named("large", _reading_cell(model.large)),
+        **_named("small", _reading_cell(model.small)),
+        "W_p": torch.cat([layer.weight.detach() for layer in parts], dim=1),
+        "b_p": model.decide_word.bias.detach(),
         **_classifier(model.classifier),
     }
 
@@ -153,6 +173,11 @@ def _named(name: str, weights: dict[str, Tensor]) -> dict[str, Tensor]:
 
 def _cell(cell: nn.LSTM) -> dict[str, Tensor]:
     w, u, b = _packed(cell)
+    return _split("W", w) | _split("U", u) | _split("b", b)
+
+
+def _reading_cell(cell: ReadingCell) -> dict[str, Tensor]:
+    w, u, b = cell.project.weight, cell.recurrent.weight, cell.project.bias
     return _split("W", w) | _split("U", u) | _split("b", b)
 
 

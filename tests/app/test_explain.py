@@ -16,7 +16,7 @@ from app.engine.registry import Registry
 from app.scheduler.document import Array, Reading
 from app.text import tokenize
 
-_DTYPES = {"skipped": np.bool_, "last_word": np.int64}
+_DTYPES = {"skipped": np.bool_, "skimmed": np.bool_, "last_word": np.int64}
 _RESULTS = ("last_word", "feature_weight", "attention_largest", "attention_sum")
 
 
@@ -61,6 +61,20 @@ def test_skip_rate_is_the_share_of_skipped_words(registry: Registry) -> None:
         keep_probability=[0.9, 0.1, 0.8, 0.7],
     )
     assert explain.skip_map(read)["skip_rate"] == 0.25
+
+
+def test_model_that_jumps_tells_no_keep_probability(registry: Registry) -> None:
+    read = answer(registry, "topics", "win a loss .", skipped=[False, True, True, False])
+    assert set(explain.skip_map(read)) == {"skipped", "skip_rate"}
+
+
+def test_skim_rate_is_the_share_of_skimmed_words(registry: Registry) -> None:
+    skimmed, probability = [True, True, False, True], [0.1, 0.2, 0.75, 0.4]
+    read = answer(registry, "topics", "win a loss .", skimmed=skimmed, read_probability=probability)
+    found = explain.skim_map(read)
+    assert found["skim_rate"] == 0.75
+    assert found["skimmed"].tolist() == skimmed
+    assert found["read_probability"].tolist() == np.array(probability, np.float32).tolist()
 
 
 def test_forgetting_rates_are_averaged_over_the_words(registry: Registry) -> None:

@@ -24,6 +24,8 @@ from models.architectures.mtlstm import MTLSTMConfig
 from models.architectures.registry import AnyModelConfig
 from models.architectures.rnn import RNNConfig
 from models.architectures.self_attentive import SelfAttentiveLSTMConfig
+from models.architectures.skim import SkimLSTMConfig
+from models.architectures.skip import SkipLSTMConfig
 from models.architectures.text_cnn import TextCNNConfig
 from models.architectures.windows import WindowModel
 from models.text.storage import Storage, store_vectors
@@ -57,6 +59,10 @@ NETWORKS: dict[str, AnyModelConfig] = {
     "one_group_full": MTLSTMConfig(hidden=5, groups=1, cell_to_gate="full"),
     "leap": LeapLSTMConfig(hidden=12, reverse_hidden=4, decision_hidden=6, filters=3),
     "leap_one_width": LeapLSTMConfig(hidden=5, reverse_hidden=1, decision_hidden=3, filter_widths=(1,)),
+    "skip": SkipLSTMConfig(hidden=11),
+    "skip_trained_start": SkipLSTMConfig(hidden=6, initial_state="trained"),
+    "skim": SkimLSTMConfig(hidden=12, small_hidden=3),
+    "skim_all_units": SkimLSTMConfig(hidden=4, small_hidden=4),
     "mode": MODELSTMConfig(scales=(3, 5, 11), state_size=4, mlp=7),
     "mode_one_word": MODELSTMConfig(scales=(1,), states=3, state_size=2, mlp=4),
     "ode": ODELSTMConfig(scales=(4,), states=3, state_size=3, mlp=6),
@@ -80,6 +86,8 @@ REALISTIC: dict[str, AnyModelConfig] = {
     "f2s_250": MTLSTMConfig(hidden=250, groups=5),
     "s2f_full_100": MTLSTMConfig(hidden=100, groups=3, strategy="slow_to_fast", cell_to_gate="full"),
     "leap_300": LeapLSTMConfig(hidden=300),
+    "skip_300": SkipLSTMConfig(),
+    "skim_300": SkimLSTMConfig(),
     "mode_300": MODELSTMConfig(),
     "text_cnn_300": TextCNNConfig(),
     "c_lstm_150": ConvolutionalLSTMConfig(),
@@ -133,12 +141,10 @@ def traced(model: Architecture, document: NDArray[np.int32]) -> Arrays:
     trace = model.trace(ids, lengths)
     logits = trace.logits[0]
     found: Arrays = {"logits": logits.numpy(), "probabilities": torch.softmax(logits, -1).numpy()}
-    if trace.skipped is not None and trace.keep_probability is not None:
-        found |= {"skipped": trace.skipped[0].numpy(), "keep_probability": trace.keep_probability[0].numpy()}
-    if trace.forgetting_rates is not None:
-        found["forgetting_rates"] = trace.forgetting_rates[0].numpy()
-    if trace.attention is not None:
-        found["attention"] = trace.attention[0].numpy()
+    told = ("skipped", "keep_probability", "forgetting_rates", "attention", "skimmed", "read_probability")
+    for name in told:
+        if (values := getattr(trace, name)) is not None:
+            found[name] = values[0].numpy()
     if isinstance(model, WindowModel):
         winners = model.winners(ids, lengths)
         found |= {"last_word": winners.last_word[0].numpy(), "feature_weight": winners.weight[0].numpy()}

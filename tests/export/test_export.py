@@ -38,6 +38,8 @@ QUIET = Console(quiet=True)
 EXPLAINED = {
     "mtlstm": {"groups"},
     "leap_lstm": {"skip_map"},
+    "skip_lstm": {"skip_map"},
+    "skim_lstm": {"skim_map"},
     "clstm": {"forgetting"},
     "b_clstm": {"forgetting"},
     "mode_lstm": {"ngrams"},
@@ -80,7 +82,8 @@ def test_bundle_is_what_the_service_expects(
     assert manifest.architecture == record.config.model.architecture
     assert manifest.labels == ("negative", "positive")
     assert manifest.polarity == (-1.0, 1.0)
-    assert manifest.skips == (architecture == "leap_lstm")
+    assert manifest.skips == (EXPLAINED.get(architecture) == {"skip_map"})
+    assert manifest.skims == (EXPLAINED.get(architecture) == {"skim_map"})
     assert manifest.trace.causal == (architecture not in ("leap_lstm", "b_clstm", "self_attentive_lstm"))
     of_windows = EXPLAINED.get(architecture) == {"ngrams"}
     assert (manifest.windows is not None) == of_windows
@@ -128,19 +131,25 @@ def test_service_explains_what_the_architecture_can(
     found = describe(answer, ClassifyRequest(input=text))
     assert found["steps"]["probs"].shape == (160, 2)
     assert found["steps"]["probs"][-1].tolist() == found["probs"].tolist()
-    besides = set(found) & {"skip_map", "groups", "forgetting", "ngrams", "attention"}
+    besides = set(found) & {"skip_map", "skim_map", "groups", "forgetting", "ngrams", "attention"}
     assert besides == EXPLAINED.get(architecture, set())
+    shorter = describe(answer, ClassifyRequest(input=text, explain="summary"))
+    for name, arrays, rate in (
+        ("skip_map", {"skipped", "keep_probability"}, "skip_rate"),
+        ("skim_map", {"skimmed", "read_probability"}, "skim_rate"),
+    ):
+        if name in found:
+            assert set(found[name]) == arrays | {rate}
+            assert all(len(found[name][array]) == 160 for array in arrays)
+            assert shorter[name] == {rate: found[name][rate]}
     if "forgetting" in found:
         assert found["forgetting"]["rates"].shape == (160, 3)
-        shorter = describe(answer, ClassifyRequest(input=text, explain="summary"))
         assert set(shorter["forgetting"]) == {"mean_rates"}
     if "attention" in found:
         assert found["attention"]["weights"].sum() == pytest.approx(1, abs=1e-5)
-        shorter = describe(answer, ClassifyRequest(input=text, explain="summary"))
         assert set(shorter["attention"]) == {"top"}
     if "ngrams" in found:
         assert found["ngrams"]["share"].shape == (160,)
-        shorter = describe(answer, ClassifyRequest(input=text, explain="summary"))
         assert set(shorter["ngrams"]) == {"top"}
 
 

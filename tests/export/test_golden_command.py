@@ -24,6 +24,14 @@ def changed(folder: Path, name: str, change: Change) -> str:
     return str(path)
 
 
+# forms that only training has, or the authors' code
+UNSERVED = [
+    ["leap_lstm", "reference_code_layout_argmax"],
+    ["leap_lstm", "paper_soft_training"],
+    ["skim_rnn", "soft_temperature_0.5"],
+]
+
+
 def test_every_case_passes(capsys: pytest.CaptureFixture[str]) -> None:
     files = sorted(FOLDER.glob("*.json"))
     assert main([str(file) for file in files]) == 0
@@ -32,8 +40,7 @@ def test_every_case_passes(capsys: pytest.CaptureFixture[str]) -> None:
     assert len(printed) == len(cases) + 2
     assert printed[-1] == f"{len(cases)} of {len(cases)} cases passed"
     unserved = [line for line in printed if line.endswith("unserved")]
-    assert len(unserved) == 2
-    assert all(line.startswith("leap_lstm") for line in unserved)
+    assert [line.split()[:2] for line in unserved] == UNSERVED
 
 
 def test_groups_may_listen_to_slower_ones(tmp_path: Path) -> None:

@@ -21,6 +21,8 @@ from models.architectures.recurrent import Recurrent
 from models.architectures.registry import AnyModelConfig, build
 from models.architectures.rnn import RNN
 from models.architectures.self_attentive import SelfAttentiveLSTM
+from models.architectures.skim import SkimLSTM
+from models.architectures.skip import SkipLSTM
 from models.architectures.text_cnn import TextCNN
 from models.architectures.windows import WindowModel
 from models.plain import (
@@ -35,6 +37,8 @@ from models.plain import (
     mtlstm,
     rnn,
     self_attentive,
+    skim,
+    skip,
     windows,
 )
 from models.plain.gates import Weights, classify
@@ -76,14 +80,22 @@ def plain_logits(model: Architecture, words: Tensor) -> Tensor:
         return mtlstm.read(convert.mtlstm_weights(model), words, model.sizes, model.strategy).logits
     if isinstance(model, WindowModel):
         return window_reading(model, words).logits
-    return _two_pass_logits(model, words)
-
-
-def _two_pass_logits(model: Architecture, words: Tensor) -> Tensor:
     if isinstance(model, SelfAttentiveLSTM):
         return self_attentive.read(convert.self_attentive_weights(model), words).logits
+    return decided_reading(model, words)[0]
+
+
+def decided_reading(model: Architecture, words: Tensor) -> tuple[Tensor, Tensor]:
+    """Class logits `(time, classes)`, and the words that are skipped or skimmed, bool `(time,)`."""
+    if isinstance(model, SkipLSTM):
+        skipping = skip.read(convert.skip_weights(model), words)
+        return skipping.logits, skipping.update == 0
+    if isinstance(model, SkimLSTM):
+        skimming = skim.read(convert.skim_weights(model), words)
+        return skimming.logits, skimming.shares[:, 1] == 1
     assert isinstance(model, LeapLSTM)
-    return leap_reading(model, words).logits
+    leaping = leap_reading(model, words)
+    return leaping.logits, leaping.skip == 1
 
 
 def leap_reading(model: LeapLSTM, words: Tensor) -> leap.LeapReading:

@@ -20,12 +20,14 @@ from models.architectures.mtlstm import MTLSTM, MTLSTMConfig, group_sizes, large
 from models.architectures.registry import AnyModelConfig, build, resolve
 from models.architectures.rnn import RNNConfig
 from models.architectures.self_attentive import SelfAttentiveLSTM, SelfAttentiveLSTMConfig
+from models.architectures.skim import SkimLSTM, SkimLSTMConfig
+from models.architectures.skip import SkipLSTM, SkipLSTMConfig, round_straight_through
 from models.architectures.text_cnn import TextCNNConfig
 from models.architectures.windows import WindowModel
 from models.errors import ConfigError
 from models.plain import self_attentive
 from models.plain.convert import self_attentive_weights
-from tests.models.networks import leap_reading, plain_logits, random_batch, random_network, window_reading
+from tests.models.networks import decided_reading, plain_logits, random_batch, random_network, window_reading
 
 LENGTHS = st.lists(st.integers(1, 20), min_size=1, max_size=4)
 SEEDS = st.integers(0, 1000)
@@ -54,6 +56,12 @@ LEAP_CONFIGS = st.builds(
     decision_hidden=st.integers(1, 5),
     filter_widths=st.sampled_from([(1,), (2, 3), (3, 4, 5)]),
     filters=st.integers(1, 3),
+)
+SKIP_CONFIGS = st.builds(
+    SkipLSTMConfig, hidden=st.integers(1, 6), initial_state=st.sampled_from(["zeros", "trained"])
+)
+SKIM_CONFIGS = st.integers(1, 6).flatmap(
+    lambda hidden: st.builds(SkimLSTMConfig, hidden=st.just(hidden), small_hidden=st.integers(1, hidden))
 )
 WINDOWS = st.lists(st.integers(1, 7), min_size=1, max_size=3).map(tuple)
 WINDOW_CONFIGS = st.one_of(
@@ -109,6 +117,8 @@ CAUSAL_CONFIGS = st.one_of(
         activation=st.sampled_from(["none", "tanh"]),
     ),
     WINDOW_CONFIGS,
+    SKIP_CONFIGS,
+    SKIM_CONFIGS,
 )
 BIDIRECTIONAL_CONFIGS = st.one_of(
     lstm_configs(bidirectional=True),
@@ -138,9 +148,9 @@ def test_fast_equals_plain(config: AnyModelConfig, lengths: list[int], seed: int
         expected = plain_logits(model, x)
         assert_equal(trace.logits[row, :words], expected)
         assert_equal(answer.logits[row], expected[-1])
-        if isinstance(model, LeapLSTM):
-            assert trace.skipped is not None
-            assert torch.equal(trace.skipped[row, :words].double(), leap_reading(model, x).skip)
+        decided = trace.skimmed if trace.skipped is None else trace.skipped
+        if decided is not None:
+            assert torch.equal(decided[row, :words], decided_reading(model, x)[1])
 
 
 @settings(max_examples=30, deadline=None)
@@ -251,6 +261,74 @@ def test_padding_ids_do_not_reach_the_skip_rate() -> None:
     skipped = sum(int(trace.skipped[row, :words].sum()) for row, words in enumerate((3, 17)))
     assert float(answer.skip_rate) == pytest.approx(skipped / 20)
     assert float(answer.penalty) == pytest.approx((0.6 - skipped / 20) ** 2, abs=1e-6)
+
+
+@torch.inference_mode()
+def test_each_word_that_is_read_costs() -> None:
+    config = SkipLSTMConfig(hidden=4, cost_per_word=0.5)
+    model = random_network(config, seed=3)
+    ids, lengths = random_batch([3, 17], seed=3)
+    answer, trace = model(ids, lengths), model.trace(ids, lengths)
+    assert trace.skipped is not None
+    read = [int((~trace.skipped[row, :words]).sum()) for row, words in enumerate((3, 17))]
+    assert 2 < sum(read) < 20
+    assert float(answer.penalty) == pytest.approx(0.5 * sum(read) / 2)
+    assert float(answer.skip_rate) == pytest.approx(1 - sum(read) / 20)
+
+
+def skip_lstm_with_increment(increment: float) -> SkipLSTM:
+    model = random_network(SkipLSTMConfig(hidden=4))
+    assert isinstance(model, SkipLSTM)
+    with torch.no_grad():
+        model.increment.weight.zero_()
+        model.increment.bias.fill_(torch.logit(torch.tensor(increment)))
+    return model
+
+
+@pytest.mark.parametrize(
+    ("increment", "skipped"), [(0.9, [False] * 6), (0.5, [False, True] * 3), (0.25, [False, True, True] * 2)]
+)
+@torch.inference_mode()
+def test_increment_says_how_many_words_are_skipped(increment: float, skipped: list[bool]) -> None:
+    """One half rounds to even, so it skips."""
+    trace = skip_lstm_with_increment(increment).trace(*random_batch([6]))
+    assert trace.skipped is not None
+    assert trace.skipped[0].tolist() == skipped
+
+
+def test_gradient_goes_straight_through_the_rounding() -> None:
+    probability = torch.tensor([0.2, 0.5, 0.7], requires_grad=True)
+    update = round_straight_through(probability)
+    assert update.tolist() == [0.0, 0.0, 1.0]
+    (gradient,) = torch.autograd.grad(update, probability, torch.tensor([1.0, 2.0, 3.0]))
+    assert gradient.tolist() == [1.0, 2.0, 3.0]
+
+
+def test_cost_teaches_skip_lstm_to_skip() -> None:
+    model = skip_lstm_with_increment(0.6).train()
+    penalty = model(*random_batch([6])).penalty
+    assert penalty is not None
+    (gradient,) = torch.autograd.grad(penalty, model.increment.bias)
+    assert float(gradient) > 0
+
+
+def test_small_cell_writes_its_units_only() -> None:
+    model = random_network(SkimLSTMConfig(hidden=5, small_hidden=2))
+    assert isinstance(model, SkimLSTM)
+    with torch.no_grad():
+        model.decide_state.weight.zero_()
+        model.decide_word.weight.zero_()
+        model.decide_word.bias.copy_(torch.tensor([0.0, 1.0]))
+        model.classifier.weight.copy_(torch.eye(5)[2:])
+        trace = model.trace(*random_batch([7]))
+    assert trace.skimmed is not None
+    assert trace.skimmed.all()
+    assert torch.equal(trace.logits, model.classifier.bias.expand_as(trace.logits))
+
+
+def test_small_cell_larger_than_the_large_one_is_refused() -> None:
+    with pytest.raises(ConfigError, match="small_hidden: expected at most the 5 hidden units, found 6"):
+        build(SkimLSTMConfig(hidden=5, small_hidden=6), torch.zeros(10, 4), 2)
 
 
 def test_a_tie_keeps() -> None:
@@ -369,6 +447,22 @@ def test_forgetting_rates_stay_in_their_groups_ranges(groups: int, seed: int) ->
     assert rates.shape == (1, 12, groups)
     for k in range(groups):
         assert ((rates[..., k] >= k / groups) & (rates[..., k] <= (k + 1) / groups)).all()
+
+
+@pytest.mark.parametrize(
+    ("config", "parameters"),
+    [
+        (SkipLSTMConfig(), 721_200 + 301),
+        (SkipLSTMConfig(initial_state="trained"), 721_200 + 301 + 600),
+        (SkimLSTMConfig(), 721_200 + 4 * 5 * (300 + 5 + 1) + 2 * (300 + 300 + 1)),
+    ],
+    ids=["skip", "skip, trained start", "skim"],
+)
+def test_parameters_beside_the_leap_lstm_papers_lstm(config: AnyModelConfig, parameters: int) -> None:
+    """300 units and 300-dimensional words: an LSTM of 721,200, and what decides."""
+    model = build(config, torch.zeros(5, 300), 4)
+    counted = sum(p.numel() for name, p in model.named_parameters() if name != "embedding.weight")
+    assert counted == parameters + 300 * 4 + 4
 
 
 @pytest.mark.parametrize("classes", [2, 4, 14])

@@ -9,6 +9,7 @@ from torch.nn import functional
 
 from models.architectures.leap import LeapLSTM
 from models.architectures.mode import MODELSTM, Orthogonality, orthogonality_penalty
+from models.architectures.skim import SkimLSTM
 from models.architectures.windows import WindowModel
 from models.golden.cases import Case
 from models.golden.networks import has_network, load
@@ -46,6 +47,12 @@ def test_plain_cell(case: Case) -> None:
         assert compared >= states | {"logits", "probs"}
         for value in compared:
             assert_close(found[value], case.expected(sequence, value))
+
+
+@pytest.mark.parametrize(("model", "values"), [("skip_rnn", {"u", "u_tilde"}), ("skim_rnn", {"p", "y"})])
+def test_plain_skipping_cells_give_their_decisions(model: str, values: set[str]) -> None:
+    for case in golden(model):
+        assert {value for value in read(case, 0) if case.has(0, value)} >= values
 
 
 def test_plain_leap_lstm_gives_its_decisions() -> None:
@@ -93,6 +100,14 @@ def test_orthogonality_penalty(case: Case, kind: Orthogonality, key: str) -> Non
     assert float(penalty) == pytest.approx(total, rel=TOLERANCE)
 
 
+# what is decided, 1 where a word is skipped or skimmed, and the probability that it is not
+DECISIONS = {
+    "leap_lstm": lambda case, n: (case.expected(n, "skip"), case.expected(n, "pi")[:, 0]),
+    "skip_rnn": lambda case, n: (1 - case.expected(n, "u"), case.expected(n, "u_tilde")),
+    "skim_rnn": lambda case, n: (case.expected(n, "y")[:, 1], case.expected(n, "p")[:, 0]),
+}
+
+
 @pytest.mark.parametrize("case", [case for case in CASES if has_network(case)], ids=name)
 def test_network(case: Case) -> None:
     model = load(case)
@@ -103,23 +118,25 @@ def test_network(case: Case) -> None:
         expected = case.expected(sequence, "logits")
         assert_close(trace.logits[sequence, :length], expected)
         assert_close(answer.logits[sequence], expected[-1])
-        if trace.skipped is not None:
-            assert trace.keep_probability is not None
-            skipped = case.expected(sequence, "skip") == 1
-            assert torch.equal(trace.skipped[sequence, :length], skipped)
-            assert_close(trace.keep_probability[sequence, :length], case.expected(sequence, "pi")[:, 0])
+        if case.model in DECISIONS:
+            decided, probability = DECISIONS[case.model](case, sequence)
+            found = trace.skimmed if trace.skipped is None else trace.skipped
+            told = trace.read_probability if trace.skipped is None else trace.keep_probability
+            assert found is not None
+            assert told is not None
+            assert torch.equal(found[sequence, :length], decided == 1)
+            assert_close(told[sequence, :length], probability)
         if trace.forgetting_rates is not None:
             groups = torch.split(case.expected(sequence, "r"), case.config["group_sizes"], dim=1)
             means = torch.stack([group.mean(dim=1) for group in groups], dim=1)
             assert_close(trace.forgetting_rates[sequence, :length], means)
 
 
-def test_fast_leap_lstm_blends_in_training(monkeypatch: pytest.MonkeyPatch) -> None:
-    model = load(SOFT).train()
-    assert isinstance(model, LeapLSTM)
-    _, ids, lengths = SOFT.padded()
+def blend_with(case: Case, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let a network in training blend with the noise of a case."""
+    _, ids, lengths = case.padded()
     noise = torch.zeros(*ids.shape, 2, dtype=torch.float64)
-    for sequence, content in enumerate(SOFT.sequences):
+    for sequence, content in enumerate(case.sequences):
         noise[sequence, : lengths[sequence]] = torch.tensor(content["gumbel"], dtype=torch.float64)
     words = iter(noise.unbind(1))
 
@@ -127,9 +144,30 @@ def test_fast_leap_lstm_blends_in_training(monkeypatch: pytest.MonkeyPatch) -> N
         return torch.softmax((logits + next(words)) / tau, dim=-1)
 
     monkeypatch.setattr(functional, "gumbel_softmax", blend)
+
+
+def test_fast_leap_lstm_blends_in_training(monkeypatch: pytest.MonkeyPatch) -> None:
+    model = load(SOFT).train()
+    assert isinstance(model, LeapLSTM)
+    _, ids, lengths = SOFT.padded()
+    blend_with(SOFT, monkeypatch)
     with torch.no_grad():
         answer = model(ids, lengths)
     for sequence in range(len(lengths)):
         assert_close(answer.logits[sequence], SOFT.expected(sequence, "logits")[-1])
     assert float(answer.skip_rate) == pytest.approx(SOFT.batch["soft_skip_rate"], abs=TOLERANCE)
     assert float(answer.penalty) == pytest.approx(SOFT.batch["penalty"], abs=TOLERANCE)
+
+
+def test_fast_skim_lstm_blends_in_training(monkeypatch: pytest.MonkeyPatch) -> None:
+    (case,) = [case for case in golden("skim_rnn") if case.config["soft"]]
+    model = load(case).train()
+    assert isinstance(model, SkimLSTM)
+    _, ids, lengths = case.padded()
+    blend_with(case, monkeypatch)
+    with torch.no_grad():
+        answer = model(ids, lengths)
+    assert_close(answer.logits[0], case.expected(0, "logits")[-1])
+    assert float(answer.skip_rate) == pytest.approx(float(case.expected(0, "y")[:, 1].mean()), abs=TOLERANCE)
+    to_skim = float(-case.expected(0, "p")[:, 1].log().mean())
+    assert float(answer.penalty) == pytest.approx(model.config.penalty * to_skim, abs=TOLERANCE)

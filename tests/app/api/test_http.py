@@ -139,6 +139,7 @@ def test_model_page_has_card_and_manifest(client: httpx.Client) -> None:
     assert found["explains"] == {
         "trace": {"causal": False, "meaning": found["manifest"]["trace"]["meaning"]},
         "skip_map": True,
+        "skim_map": False,
         "groups": False,
         "forgetting": False,
         "attention": False,
