@@ -199,6 +199,8 @@ def _sizes(record: RunRecord) -> dict[str, int | float | str | bool | list[int]]
             "tune_embedding",
         }
     )
+    if not model["characters"]:
+        del model["characters"]
     sizes = {name: list(value) if isinstance(value, tuple) else value for name, value in model.items()}
     return {"vocabulary": record.embedding_shape[0], "embedding": record.embedding_shape[1], **sizes}
 

@@ -17,6 +17,7 @@ from models.data.rows import Columns
 from models.errors import ConfigError, RunError
 from models.preparation import Prepared, prepare
 from models.reports import show_bad_rows, show_prepared, show_report
+from models.text.tokenizer import vocabulary
 from models.training.evaluate import Report, evaluate
 from models.training.progress import ConsoleProgress
 from models.training.run_folder import RunFolder
@@ -127,7 +128,8 @@ def _trainer(
     torch.set_num_threads(options.threads)
     config = prepared.record.config
     torch.manual_seed(config.training.seed)
-    model = build(config.model, torch.from_numpy(prepared.embedding), len(prepared.record.labels))
+    words = torch.from_numpy(prepared.embedding)
+    model = build(config.model, words, len(prepared.record.labels), vocabulary(prepared.tokenizer))
     device = choose_device(options.device)
     return Trainer(model.to(device), config.training, prepared.train, prepared.dev, folder, progress)
 

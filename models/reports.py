@@ -4,17 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
+from numpy.typing import NDArray
 from rich.console import Console
 from rich.table import Table
 
+from models.architectures.convolutional_lstm import ConvolutionalLSTMConfig
+from models.architectures.mode import DLSTMConfig, MODELSTMConfig, ODELSTMConfig
 from models.architectures.mtlstm import MTLSTMConfig
+from models.architectures.registry import AnyModelConfig
+from models.architectures.text_cnn import TextCNNConfig
 from models.data.documents import BadRows
 from models.preparation import Prepared
 from models.training.evaluate import Report
 
 
 def show_prepared(prepared: Prepared, console: Console) -> None:
-    """The data's size, the vectors' coverage, and groups that would never run."""
+    """The data's size, the vectors' coverage, groups that would never run, and windows wider than most texts."""
     record = prepared.record
     for line in record.coverage:
         console.print(line, highlight=False)
@@ -25,6 +31,7 @@ def show_prepared(prepared: Prepared, console: Console) -> None:
         highlight=False,
     )
     model = record.config.model
+    _warn_of_short_texts(model, prepared.train.lengths, console)
     longest = int(prepared.train.lengths.max())
     if (
         isinstance(model, MTLSTMConfig)
@@ -36,6 +43,31 @@ def show_prepared(prepared: Prepared, console: Console) -> None:
             f"longest document has {longest}: it never runs (equation 16 bounds the number of groups)",
             style="yellow",
         )
+
+
+def _warn_of_short_texts(model: AnyModelConfig, lengths: NDArray[np.int64], console: Console) -> None:
+    """Warn where most windows of the widest kind would begin before the text."""
+    widest = _widest_window(model)
+    shorter = float((lengths < widest).mean())
+    if shorter > 0.5:
+        console.print(
+            f"warning: the widest window has {widest} words, but {shorter:.0%} of the training documents are shorter "
+            f"(mean {lengths.mean():.1f}): in these it always begins with zero vectors, before the text",
+            style="yellow",
+        )
+
+
+def _widest_window(model: AnyModelConfig) -> int:
+    """Words of the widest window that a model reads; 0 for a model without windows."""
+    match model:
+        case MODELSTMConfig() | ODELSTMConfig() | DLSTMConfig():
+            return max(model.scales)
+        case TextCNNConfig():
+            return max(model.filter_widths)
+        case ConvolutionalLSTMConfig():
+            return model.filter_width
+        case _:
+            return 0
 
 
 def show_bad_rows(bad: BadRows | None, console: Console) -> None:

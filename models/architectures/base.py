@@ -26,6 +26,8 @@ class ModelConfig(BaseModel):
     tune_embedding: bool = True
     embedding_storage: Storage = "int8"  # how the bundle keeps the word vectors
     dropout: float = Field(0.5, ge=0, lt=1)  # on the embedded words and on the state that is read out
+    # features of a CNN over each word's characters, beside its vector (the MODE-LSTM paper: 50); 0: none
+    characters: int = Field(0, ge=0)
     init_range: float = Field(0.1, gt=0)  # weights start in U[-init_range, init_range]
 
 

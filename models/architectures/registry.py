@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Annotated
 
+import torch
 from pydantic import Field
 from torch import Tensor
+from torch.nn import functional
 
 from models.architectures.bag_of_words import BagOfWords, BagOfWordsConfig
 from models.architectures.base import Architecture, ModelConfig
+from models.architectures.characters import add_characters
 from models.architectures.cifg import CIFG, CIFGConfig
 from models.architectures.clstm import CLSTM, CLSTMConfig
 from models.architectures.convolutional_lstm import ConvolutionalLSTM, ConvolutionalLSTMConfig
@@ -22,6 +25,8 @@ from models.architectures.self_attentive import SelfAttentiveLSTM, SelfAttentive
 from models.architectures.skim import SkimLSTM, SkimLSTMConfig
 from models.architectures.skip import SkipLSTM, SkipLSTMConfig
 from models.architectures.text_cnn import TextCNN, TextCNNConfig
+from models.errors import ConfigError
+from models.text.spelling import spell
 
 AnyModelConfig = Annotated[
     LSTMConfig
@@ -69,10 +74,25 @@ def resolve(config: AnyModelConfig, mean_length: float) -> AnyModelConfig:
     return config
 
 
-def build(config: AnyModelConfig, embedding: Tensor, classes: int) -> Architecture:
-    """The network of a configuration, with its initial word vectors `(vocabulary, embedding)`.
+def build(
+    config: AnyModelConfig, embedding: Tensor, classes: int, vocabulary: Sequence[str] = ()
+) -> Architecture:
+    """The network of a configuration.
+
+    Args:
+        config: its options.
+        embedding: `(vocabulary, embedding)`, the initial word vectors.
+        classes: the number of classes.
+        vocabulary: the words in id order, which a network that reads characters spells.
 
     Raises:
-        ConfigError: sizes that do not go together.
+        ConfigError: sizes that do not go together, or characters without a word for each vector.
     """
-    return _NETWORKS[type(config)](config, embedding, classes)
+    make_network = _NETWORKS[type(config)]
+    if not config.characters:
+        return make_network(config, embedding, classes)
+    if len(vocabulary) != len(embedding):
+        raise ConfigError(f"characters expect {len(embedding):,} words to spell, found {len(vocabulary):,}")
+    model = make_network(config, functional.pad(embedding, (0, config.characters)), classes)
+    add_characters(model, torch.from_numpy(spell(vocabulary)), config.characters, config.init_range)
+    return model

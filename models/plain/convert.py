@@ -6,6 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from models.architectures.bag_of_words import BagOfWords
+from models.architectures.characters import CharacterCNN
 from models.architectures.cifg import CIFGCell
 from models.architectures.clstm import CLSTMCell
 from models.architectures.convolutional_lstm import ConvolutionalLSTM
@@ -117,6 +118,12 @@ def self_attentive_weights(model: SelfAttentiveLSTM) -> Weights:
     directions = _named("forward", _cell(model.cell)) | _named("backward", _cell(model.backward_cell))
     scores = {"W_s1": model.score.weight.detach(), "W_s2": model.score_hops.weight.detach()}
     return directions | scores | _pooled_classifier(model)
+
+
+def character_weights(cnn: CharacterCNN) -> Weights:
+    """For `models.plain.characters`."""
+    filters = _filters(1, cnn.filters)
+    return {"E": cnn.symbols.weight.detach(), "F": filters["cnn_w_1"], "b": filters["cnn_b_1"]}
 
 
 def _group(model: MTLSTM, k: int) -> dict[str, Tensor]:

@@ -24,10 +24,12 @@ from tokenizers import Tokenizer
 from torch import Tensor
 
 from models.architectures.base import Architecture
+from models.architectures.characters import fold
 from models.architectures.registry import build
 from models.config import RunConfig
 from models.errors import RunError
 from models.text.storage import store_vectors
+from models.text.tokenizer import vocabulary
 
 CONFIG, TOKENIZER, WEIGHTS = "config.json", "tokenizer.json", "weights.safetensors"
 METRICS, CHECKPOINT, CURVES = "metrics.jsonl", "checkpoint.pt", "curves.png"
@@ -106,11 +108,14 @@ class RunFolder:
     def model(self, device: torch.device | str = "cpu") -> Architecture:
         """The network with the best weights, its word vectors rounded as a bundle stores them.
 
+        What it reads of the words' characters is part of their vectors.
+
         Raises:
             RunError: no weights yet, or weights of another network.
         """
         record = self.record()
-        model = build(record.config.model, torch.zeros(record.embedding_shape), len(record.labels))
+        words = vocabulary(self.tokenizer()) if record.config.model.characters else ()
+        model = build(record.config.model, torch.zeros(record.embedding_shape), len(record.labels), words)
         path = self.path / WEIGHTS
         if not path.exists():
             raise RunError(f"{path} does not exist yet: the run has not finished its first evaluation")
@@ -118,6 +123,7 @@ class RunFolder:
             model.load_state_dict(load_file(path))
         except (SafetensorError, OSError, RuntimeError, ValueError) as error:
             raise RunError(f"{path}: expected the weights of this run: {error}") from error
+        fold(model)
         vectors = model.embedding.weight.detach().numpy()
         rounded = store_vectors(vectors, record.config.model.embedding_storage).vectors
         with torch.no_grad():

@@ -43,6 +43,7 @@ EXPLAINED = {
     "clstm": {"forgetting"},
     "b_clstm": {"forgetting"},
     "mode_lstm": {"ngrams"},
+    "mode_lstm_characters": {"ngrams"},
     "ode_lstm": {"ngrams"},
     "dlstm": {"ngrams"},
     "text_cnn": {"ngrams"},

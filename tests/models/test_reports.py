@@ -25,10 +25,12 @@ def console() -> tuple[Console, StringIO]:
     return Console(file=written, width=160), written
 
 
-def trained(data: Path, tmp_path: Path, *settings: str, options: RunOptions = OPTIONS) -> str:
+def trained(
+    data: Path, tmp_path: Path, *settings: str, options: RunOptions = OPTIONS, architecture: str = "mtlstm"
+) -> str:
     """What a training run prints."""
     told, written = console()
-    config = tiny_config(data, "mtlstm", "training.epochs=1", *settings)
+    config = tiny_config(data, architecture, "training.epochs=1", *settings)
     train(config, tmp_path / "run", options, told)
     return written.getvalue()
 
@@ -45,6 +47,28 @@ def test_training_tells_data_measures_and_where_the_run_is(data: Path, tmp_path:
 def test_group_that_never_runs_is_warned_of(data: Path, tmp_path: Path) -> None:
     told = trained(data, tmp_path, "model.groups=6").replace("\n", " ")
     assert "warning: the slowest of 6 groups runs every 32 words, but the longest document has 15" in told
+
+
+@pytest.mark.parametrize(
+    ("architecture", "window"),
+    [
+        ("mode_lstm", "model.scales=[2,15]"),
+        ("dlstm", "model.scales=[15]"),
+        ("text_cnn", "model.filter_widths=[15,2]"),
+        ("c_lstm", "model.filter_width=15"),
+    ],
+)
+def test_window_wider_than_most_texts_is_warned_of_once(
+    data: Path, tmp_path: Path, architecture: str, window: str
+) -> None:
+    told = trained(data, tmp_path, window, architecture=architecture).replace("\n", " ")
+    assert told.count("warning") == 1
+    assert "warning: the widest window has 15 words, but 9" in told
+    assert "% of the training documents are shorter (mean 8." in told
+
+
+def test_window_narrower_than_most_texts_is_not_warned_of(data: Path, tmp_path: Path) -> None:
+    assert "warning" not in trained(data, tmp_path, "model.scales=[2,7]", architecture="mode_lstm")
 
 
 def test_bad_rows_are_counted_where_they_may_be_skipped(data: Path, tmp_path: Path) -> None:

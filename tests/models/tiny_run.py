@@ -37,6 +37,13 @@ SMALL: dict[str, list[str]] = {
     ],
     "skip_lstm": ["model.hidden=12"],
     "skim_lstm": ["model.hidden=12", "model.small_hidden=3"],
+    "mode_lstm_characters": [
+        "model.architecture=mode_lstm",
+        "model.scales=[2,4]",
+        "model.state_size=6",
+        "model.mlp=24",
+        "model.characters=10",
+    ],
     "mode_lstm": ["model.scales=[2,4]", "model.state_size=6", "model.mlp=24"],
     "ode_lstm": ["model.scales=[4]", "model.states=3", "model.state_size=4", "model.mlp=24"],
     "dlstm": ["model.scales=[4]", "model.state_size=12", "model.mlp=24"],
