@@ -8,6 +8,7 @@ A bundle is a folder ``NAME/VERSION/`` with ``manifest.json``, ``tokenizer.json`
 from __future__ import annotations
 
 import hashlib
+import math
 import re
 from pathlib import Path
 from typing import Annotated, Literal, Self
@@ -24,6 +25,8 @@ UNKNOWN_ID = 1
 # A graph cannot be larger: that is the most that its serialisation holds. The others are read whole into memory.
 _MOST_BYTES = {MANIFEST: 16 * 2**20, TOKENIZER: 256 * 2**20, CARD: 2**20, STABLE: 64}
 _MOST_GRAPH_BYTES = 2**31 - 1
+_MOST_VALUES = 2**22  # of a row in one run: calibration tries 64 rows, which then take a gigabyte
+_MOST_TOKENS = 2**24  # of a document: some books
 _FILE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 _VERSION = re.compile(r"[0-9]{1,9}(\.[0-9]{1,9}){0,2}")
 
@@ -39,7 +42,7 @@ class BundleError(Exception):
 
 
 class _Model(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
 
 class TensorSpec(_Model):
@@ -47,7 +50,12 @@ class TensorSpec(_Model):
 
     name: TensorName
     dtype: DType = "float32"
-    shape: tuple[Annotated[int, Field(gt=0)], ...] = ()
+    shape: tuple[Annotated[int, Field(gt=0, le=_MOST_VALUES)], ...] = ()
+
+    @property
+    def values(self) -> int:
+        """Numbers per row, or per word of a row."""
+        return math.prod(self.shape)
 
 
 class PassSpec(_Model):
@@ -115,8 +123,8 @@ class Manifest(_Model):
     groups: tuple[GroupSpec, ...] | None = None
     windows: Annotated[tuple[WindowSpec, ...], Field(min_length=1)] | None = None
     passes: Annotated[tuple[PassSpec, ...], Field(min_length=1)]
-    length_buckets: Annotated[tuple[Annotated[int, Field(gt=0)], ...], Field(min_length=1)]
-    longest_document: Annotated[int, Field(gt=0)]  # tokens
+    length_buckets: Annotated[tuple[Annotated[int, Field(gt=0, le=_MOST_VALUES)], ...], Field(min_length=1)]
+    longest_document: Annotated[int, Field(gt=0, le=_MOST_TOKENS)]
     opset: int
     training: Training
     golden: Annotated[tuple[GoldenDocument, ...], Field(min_length=1)]
@@ -159,6 +167,11 @@ class Manifest(_Model):
     def _buckets_fit(self) -> Self:
         if list(self.length_buckets) != sorted(set(self.length_buckets)):
             raise ValueError(f"length buckets must rise: {list(self.length_buckets)}")
+        for reading in self.passes:
+            per_word = sum(step.values for step in reading.steps)
+            per_row = sum(tensor.values for tensor in (*reading.states, *reading.results))
+            if (values := self.length_buckets[-1] * per_word + per_row) > _MOST_VALUES:
+                raise ValueError(f"pass {reading.name} writes {values} values per row, above {_MOST_VALUES}")
         for group in self.groups or ():
             if any(bucket % group.period for bucket in self.length_buckets):
                 raise ValueError(f"length buckets must be multiples of the period {group.period}")
@@ -294,6 +307,15 @@ def read_manifest(folder: Path, root: Path | None = None) -> Manifest:
     for name in manifest.sha256:
         read_file(folder, manifest, name)
     return manifest
+
+
+def manifest_sha256(folder: Path) -> str:
+    """The SHA-256 of a bundle's manifest, which has those of its other files.
+
+    Raises:
+        BundleError: it cannot be read.
+    """
+    return hashlib.sha256(_read(folder / MANIFEST)).hexdigest()
 
 
 def read_file(folder: Path, manifest: Manifest, name: str) -> bytes:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import sys
 import traceback
 from types import TracebackType
+from typing import TextIO, cast
 
 import orjson
 import structlog
@@ -28,7 +30,7 @@ def configure_logs(settings: Settings) -> None:
     # Ours go straight to the stream: the standard library's way would be a quarter of a short request's time.
     structlog.configure(
         processors=[*shared, renderer],
-        logger_factory=structlog.WriteLoggerFactory(sys.stderr),
+        logger_factory=structlog.WriteLoggerFactory(cast(TextIO, _Forgiving(sys.stderr))),
         wrapper_class=structlog.make_filtering_bound_logger(level),
         cache_logger_on_first_use=True,
     )
@@ -42,6 +44,22 @@ def configure_logs(settings: Settings) -> None:
     logging.basicConfig(handlers=[handler], level=level, force=True)
     for name in _UNWANTED:
         logging.getLogger(name).disabled = True
+
+
+class _Forgiving:
+    """Standard error whose disk may be full and whose reader may be gone: an event is lost, not a request."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+
+    def write(self, text: str) -> int:
+        with contextlib.suppress(OSError):
+            return self._stream.write(text)
+        return 0
+
+    def flush(self) -> None:
+        with contextlib.suppress(OSError):
+            self._stream.flush()
 
 
 def get_logger(name: str) -> FilteringBoundLogger:

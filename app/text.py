@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from tokenizers import Tokenizer
 
-from app.errors import DocumentTooLong, EmptyDocument, InvalidText
+from app.errors import DocumentTooLong, EmptyDocument, InvalidText, ReadingFailed
 
 # Our own threads bound the work; the library's pool would take every CPU of the host for one long text.
 os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
@@ -41,6 +41,11 @@ def load_tokenizer(serialized: bytes) -> Tokenizer:
     return tokenizer
 
 
+def is_tokenizer_failure(error: BaseException) -> bool:
+    """Whether the library raised it: plain ``Exception``, or for a panic in its Rust what is no ``Exception``."""
+    return isinstance(error, Exception) or type(error).__module__ == "pyo3_runtime"
+
+
 def tokenize(tokenizer: Tokenizer, text: str, most_tokens: int, truncate: Truncate) -> TokenizedText:
     """Cut ``text`` into tokens, at most ``most_tokens`` of them.
 
@@ -48,11 +53,17 @@ def tokenize(tokenizer: Tokenizer, text: str, most_tokens: int, truncate: Trunca
         InvalidText: the text holds half of a surrogate pair.
         EmptyDocument: no token is in it.
         DocumentTooLong: it is longer, and ``truncate`` is ``error``.
+        ReadingFailed: the tokenizer cannot read it.
     """
     if not text.isascii():
         _check_unicode(text)
     # The batch call lets other threads run meanwhile; the plain one holds the interpreter's lock.
-    encoding = tokenizer.encode_batch([text], add_special_tokens=False)[0]
+    try:
+        encoding = tokenizer.encode_batch([text], add_special_tokens=False)[0]
+    except BaseException as error:
+        if not is_tokenizer_failure(error):
+            raise
+        raise ReadingFailed("The model's tokenizer failed on this document.") from error
     count = len(encoding)
     if count == 0:
         raise EmptyDocument("Expected at least one word, got none.")

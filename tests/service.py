@@ -32,10 +32,10 @@ class Server:
 
 
 @contextmanager
-def running_server(bundles: Path, **variables: str) -> Iterator[Server]:
-    """Start ``readtrace serve`` on a free port and wait until it listens; `variables` are settings."""
+def running_server(bundles: Path, port: int = 0, **variables: str) -> Iterator[Server]:
+    """Start ``readtrace serve`` and wait until it listens; port 0 is a free one, `variables` are settings."""
     process = subprocess.Popen(
-        [sys.executable, "-m", "app", "serve", "--bundles", str(bundles), "--port", "0"],
+        [sys.executable, "-m", "app", "serve", "--bundles", str(bundles), "--port", str(port)],
         stderr=subprocess.PIPE,
         text=True,
         env=os.environ | {f"READTRACE_{name.upper()}": value for name, value in variables.items()},

@@ -8,12 +8,11 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 
 from app.bundle import (
-    MANIFEST,
     STABLE,
     BundleError,
     bundle_bytes,
-    file_sha256,
     find_bundles,
+    manifest_sha256,
     read_manifest,
     read_stable,
 )
@@ -21,7 +20,7 @@ from app.engine.calibration import calibrate
 from app.engine.golden import check_golden
 from app.engine.model import Model, open_model
 from app.engine.registry import Catalogue, LoadedModel, RefusedBundle, Registry
-from app.errors import StartError, UnknownModel
+from app.errors import Problem, StartError, UnknownModel
 from app.logs import get_logger
 from app.settings import Settings
 
@@ -102,7 +101,7 @@ def _load_onto(shelf: _Shelf, folder: Path) -> None:
 
 def _is_unchanged(served: LoadedModel, settings: Settings) -> bool:
     read_manifest(served.folder, settings.bundles)
-    return file_sha256(served.folder / MANIFEST) == served.manifest_sha256
+    return manifest_sha256(served.folder) == served.manifest_sha256
 
 
 def _check_room(shelf: _Shelf, folder: Path) -> None:
@@ -150,15 +149,16 @@ def load_model(folder: Path, settings: Settings) -> LoadedModel:
     """
     started = time.perf_counter()
     # Hashed first: where the bundle is replaced meanwhile, the next reload sees that.
-    manifest_sha256 = file_sha256(folder / MANIFEST)
-    model = open_model(folder, settings)
+    sha256 = manifest_sha256(folder)
     try:
+        model = open_model(folder, settings)
         check_golden(model)
         calibration = calibrate(model, settings.max_run_seconds)
-    except BundleError:
+    except (BundleError, StartError):
         raise
     except Exception as error:  # a graph may raise anything when it runs
-        raise BundleError(f"{model.id}: reading a document failed: {type(error).__name__}") from error
+        reason = error.detail if isinstance(error, Problem) else type(error).__name__
+        raise BundleError(f"{folder}: reading a document failed: {reason}") from error
     seconds = time.perf_counter() - started
     _log.info("bundle_loaded", model=model.id, provider=model.provider, seconds=round(seconds, 3))
     return LoadedModel(
@@ -166,6 +166,6 @@ def load_model(folder: Path, settings: Settings) -> LoadedModel:
         folder=folder,
         calibration=calibration,
         load_seconds=seconds,
-        manifest_sha256=manifest_sha256,
+        manifest_sha256=sha256,
         file_bytes=bundle_bytes(folder),
     )

@@ -13,7 +13,7 @@ from app.bundle import CARD, TOKENIZER, BundleError, Manifest, read_file, read_m
 from app.engine.sessions import Graph, open_graph
 from app.scheduler.document import Array
 from app.settings import Settings
-from app.text import load_tokenizer
+from app.text import is_tokenizer_failure, load_tokenizer
 
 _loads = count(1)
 
@@ -70,5 +70,7 @@ def _open_tokenizer(folder: Path, manifest: Manifest) -> Tokenizer:
     content = read_file(folder, manifest, TOKENIZER)
     try:
         return load_tokenizer(content)
-    except Exception as error:  # the library raises plain Exception
-        raise BundleError(f"{folder / TOKENIZER}: not a tokenizer: {error}") from error
+    except BaseException as error:
+        if not is_tokenizer_failure(error):
+            raise
+        raise BundleError(f"{folder / TOKENIZER}: not a tokenizer: {str(error)[:200]}") from error

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import onnxruntime as ort
 
-from app.bundle import BundleError, Manifest, PassSpec
+from app.bundle import BundleError, Manifest, PassSpec, read_file
+from app.engine.graph_guard import check_graph
 from app.errors import StartError
 from app.scheduler.document import Array
 from app.settings import Device
@@ -47,7 +48,7 @@ def open_graph(
         StartError: ``cuda`` was asked for and the session runs on the CPU.
         BundleError: ONNX Runtime does not take the graph, or it is not what the manifest says.
     """
-    session = _open_session(folder / reading.graph, device)
+    session = _open_session(folder / reading.graph, read_file(folder, manifest, reading.graph), device)
     graph = Graph(session, tuple(output.name for output in session.get_outputs()))
     if device == "cuda" and graph.provider != CUDA_PROVIDER and not allow_cpu_fallback:
         raise StartError(
@@ -58,14 +59,20 @@ def open_graph(
     return graph
 
 
-def _open_session(path: Path, device: Device) -> ort.InferenceSession:
+def _open_session(path: Path, serialized: bytes, device: Device) -> ort.InferenceSession:
+    """Open the bytes that were checked: the file may be another by now."""
+    try:
+        check_graph(serialized)
+    except BundleError as error:
+        raise BundleError(f"{path}: {error}") from error
     options = ort.SessionOptions()
     # The threads of the service run one batch each: threads inside of a run would compete with them.
     options.intra_op_num_threads = 1
     options.inter_op_num_threads = 1
     options.log_severity_level = _FATAL
+    options.add_session_config_entry("session.load_model_format", "ONNX")  # the format that was looked into
     try:
-        return ort.InferenceSession(str(path), options, providers=_wanted_providers(device))
+        return ort.InferenceSession(serialized, options, providers=_wanted_providers(device))
     except Exception as error:  # ONNX Runtime's errors have no common class
         raise BundleError(f"{path}: ONNX Runtime does not load it: {type(error).__name__}") from error
 

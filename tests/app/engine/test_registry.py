@@ -5,6 +5,7 @@ import re
 import shutil
 from pathlib import Path
 
+import onnx
 import pytest
 from pydantic import ValidationError
 
@@ -69,6 +70,15 @@ def test_graph_that_is_none_is_refused(tmp_path: Path) -> None:
     folder = write_all(tmp_path) / "reviews" / "1"
     (folder / "read.onnx").write_bytes(b"no graph")
     rewrite_manifest(folder)
+    assert refusal(tmp_path) == "reviews/1/read.onnx: not an ONNX graph"
+
+
+def test_graph_that_cannot_run_is_refused(tmp_path: Path) -> None:
+    folder = write_all(tmp_path) / "reviews" / "1"
+    graph = onnx.load(folder / "read.onnx")
+    graph.graph.node[0].op_type = "Nothing"
+    (folder / "read.onnx").write_bytes(graph.SerializeToString())
+    rewrite_manifest(folder)
     assert re.search(r"read\.onnx: ONNX Runtime does not load it", refusal(tmp_path))
 
 
@@ -106,7 +116,7 @@ def test_other_skipped_words_are_refused(tmp_path: Path) -> None:
 def test_golden_document_that_cannot_be_read_is_refused(tmp_path: Path) -> None:
     folder = write_all(tmp_path) / "reviews" / "1"
     rewrite_manifest(folder, golden=[{"text": " ", "probabilities": [0.0, 1.0]}])
-    assert "EmptyDocument" in refusal(tmp_path)
+    assert "Expected at least one word, got none." in refusal(tmp_path)
 
 
 def test_folder_without_bundles_stops_the_start(tmp_path: Path) -> None:

@@ -1,0 +1,215 @@
+"""Models that come and go, and ends of the process, seen over TCP from a real server under load."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import httpx
+
+from app.bundle import MANIFEST
+from tests.app.tiny import write_all, write_reviews, write_topics
+from tests.service import Server, running_server
+
+SWAPS = 100
+CLIENTS = 2
+TEXTS = ["good film", "a dull film , not good !", "bad " * 50]
+
+
+class Load:
+    """Clients that ask one request after the other, each with a connection of its own."""
+
+    def __init__(self, url: str, texts: list[str]) -> None:
+        self._url = url
+        self._body = {"input": texts, "model": "reviews", "explain": "none"}
+        self._stop = threading.Event()
+        self.sent = 0
+        self.statuses: list[int] = []
+        self.models: set[str] = set()
+        self.failures: list[Exception] = []
+        self._threads = [threading.Thread(target=self._ask) for _ in range(CLIENTS)]
+
+    def start(self) -> None:
+        for thread in self._threads:
+            thread.start()
+
+    def ask_no_more(self) -> None:
+        self._stop.set()
+
+    def stop(self) -> None:
+        self.ask_no_more()
+        for thread in self._threads:
+            thread.join(30)
+
+    def _ask(self) -> None:
+        with httpx.Client(base_url=self._url, timeout=30) as client:
+            while not self._stop.is_set():
+                self.sent += 1
+                try:
+                    answer = client.post("/classify", json=self._body)
+                except httpx.TransportError as error:
+                    self.failures.append(error)
+                    return
+                self.statuses.append(answer.status_code)
+                if answer.status_code == 200:
+                    self.models.add(answer.json()["model"])
+
+
+@contextmanager
+def load(server: Server, texts: list[str] = TEXTS) -> Iterator[Load]:
+    clients = Load(server.url, texts)
+    clients.start()
+    try:
+        yield clients
+    finally:
+        clients.stop()
+
+
+def until(happened: Callable[[], bool], seconds: float = 30) -> None:
+    end = time.monotonic() + seconds
+    while not happened():
+        assert time.monotonic() < end, "it did not happen in time"
+        time.sleep(0.01)
+
+
+def metric(client: httpx.Client, series: str) -> float:
+    lines = client.get("/metrics").text.splitlines()
+    return next(float(line.rsplit(" ", 1)[1]) for line in lines if line.startswith(f"readtrace_{series} "))
+
+
+def reload(server: Server, client: httpx.Client) -> None:
+    """Send the signal and wait until the folder was read anew."""
+    before = metric(client, 'reloads_total{outcome="done"}')
+    server.process.send_signal(signal.SIGHUP)
+    until(lambda: metric(client, 'reloads_total{outcome="done"}') > before)
+
+
+def publish(root: Path, version: int) -> None:
+    """Put a version where the one before was, each by a rename, as a careful deployment does."""
+    before = root / "reviews" / str(version - 1)
+    partial = root / "reviews" / ".partial"
+    shutil.copytree(before, partial)
+    manifest = json.loads((partial / MANIFEST).read_bytes())
+    (partial / MANIFEST).write_text(json.dumps(manifest | {"version": str(version)}))
+    partial.rename(root / "reviews" / str(version))
+    before.rename(root / "reviews" / ".gone")
+    shutil.rmtree(root / "reviews" / ".gone")
+
+
+def descriptors_and_threads(server: Server) -> tuple[int, int]:
+    process = Path("/proc") / str(server.process.pid)
+    return len(list((process / "fd").iterdir())), len(list((process / "task").iterdir()))
+
+
+def test_no_request_fails_while_a_model_is_swapped_a_hundred_times(tmp_path: Path) -> None:
+    write_reviews(tmp_path)
+    # A short calibration, or most of the time would go into it.
+    with running_server(tmp_path, max_run_seconds="1e-6") as server, server.client() as client:
+        with load(server) as clients:
+            for version in range(2, SWAPS + 2):
+                publish(tmp_path, version)
+                reload(server, client)
+                if version == 12:
+                    held = descriptors_and_threads(server)
+            until(lambda: f"reviews@{SWAPS + 1}" in clients.models)
+            assert descriptors_and_threads(server)[0] <= held[0] + 2
+            assert descriptors_and_threads(server)[1] <= held[1]
+        assert not clients.failures
+        assert set(clients.statuses) == {200}
+        assert len(clients.models) > SWAPS / 10  # the load saw the swaps
+        until(lambda: metric(client, "retiring_models") == 0)
+        (listed,) = client.get("/v1/models").json()["data"]
+        assert (listed["id"], listed["state"]) == (f"reviews@{SWAPS + 1}", "ready")
+        assert metric(client, 'model_changes_total{outcome="loaded"}') == SWAPS
+        assert metric(client, 'model_changes_total{outcome="removed"}') == SWAPS
+        assert client.get("/health/ready").status_code == 200
+
+
+def test_refused_version_is_told_and_the_one_before_answers(tmp_path: Path) -> None:
+    write_all(tmp_path)
+    with running_server(tmp_path) as server, server.client() as client, load(server) as clients:
+        (tmp_path / "reviews" / "1" / MANIFEST).write_text("{}")
+        write_topics(tmp_path, name="news")
+        reload(server, client)
+        listed = {one["id"]: one for one in client.get("/v1/models").json()["data"]}
+        assert set(listed) == {"reviews@1", "topics@1", "news@1"}
+        assert listed["reviews@1"]["state"] == "ready"
+        assert listed["reviews@1"]["reason"] == "reviews/1/manifest.json: name: Field required"
+        assert client.get("/v1/models").json()["reload"]["loaded"] == ["news@1"]
+        assert metric(client, 'bundle_refused{model="reviews",version="1"}') == 1
+        assert metric(client, 'model_loaded{model="reviews",version="1"}') == 1
+        asked = len(clients.statuses)
+        until(lambda: len(clients.statuses) > asked + 5)
+        assert set(clients.statuses) == {200}
+
+
+def test_folder_that_is_gone_changes_nothing(tmp_path: Path) -> None:
+    root = write_all(tmp_path / "bundles")
+    with running_server(root) as server, server.client() as client:
+        shutil.rmtree(root)
+        server.process.send_signal(signal.SIGHUP)
+        until(lambda: metric(client, 'reloads_total{outcome="failed"}') == 1)
+        assert "expected a folder of bundles" in client.get("/v1/models").json()["reload"]["failed"]
+        assert client.post("/classify", json={"input": "good"}).status_code == 200
+
+
+def test_sigterm_under_load_answers_every_request_that_was_sent(bundles: Path) -> None:
+    with running_server(bundles) as server, load(server, ["good bad film " * 2000] * 8) as clients:
+        until(lambda: len(clients.statuses) > CLIENTS)
+        clients.ask_no_more()
+        server.process.send_signal(signal.SIGTERM)
+        assert server.process.wait(30) == 0
+    assert not clients.failures
+    assert set(clients.statuses) <= {200, 503}
+    assert len(clients.statuses) == clients.sent
+
+
+def test_killed_server_starts_again_on_its_port(tmp_path: Path) -> None:
+    root = write_all(tmp_path)
+    with running_server(root) as server, load(server) as clients:
+        until(lambda: len(clients.statuses) > 5)
+        server.process.kill()
+        assert server.process.wait(10) == -signal.SIGKILL
+    with running_server(root, port=int(server.url.rsplit(":", 1)[1])) as again, again.client() as client:
+        assert again.url == server.url
+        assert client.get("/health/ready").status_code == 200
+        assert client.post("/classify", json={"input": "good"}).status_code == 200
+    assert set(clients.statuses) == {200}
+
+
+def test_log_that_cannot_be_written_fails_no_request(bundles: Path) -> None:
+    port = free_port()
+    command = [sys.executable, "-m", "app", "serve", "--bundles", str(bundles), "--port", str(port)]
+    with Path("/dev/full").open("w") as full:  # every write says that the disk is full
+        process = subprocess.Popen(command, stdout=full, stderr=full)
+    try:
+        with httpx.Client(base_url=f"http://127.0.0.1:{port}") as client:
+            until(lambda: listens(port), 60)
+            assert client.post("/classify", json={"input": "good"}).status_code == 200
+            assert client.get("/nowhere").status_code == 404
+            process.send_signal(signal.SIGHUP)
+            until(lambda: metric(client, 'reloads_total{outcome="done"}') == 1)
+            assert client.post("/classify", json={"input": "good"}).status_code == 200
+    finally:
+        process.terminate()
+        assert process.wait(10) == 0
+
+
+def free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port: int = free.getsockname()[1]
+        return port
+
+
+def listens(port: int) -> bool:
+    with socket.socket() as tried:
+        return tried.connect_ex(("127.0.0.1", port)) == 0
