@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from app.bundle import PassSpec
 from export.lowering.base import Lowered
 from export.reading import Arrays, GraphReader, attention_of
-from models.architectures.base import Architecture
+from models.architectures.base import Architecture, Trace
 from models.architectures.windows import WindowModel
 from models.errors import ReadtraceTrainingError
 
@@ -127,10 +127,19 @@ def _expected(model: Architecture, document: TokenIds) -> _Expected:
         if values is not None:
             told[name] = values[0].numpy()
     decided = next((name for name in _DECISIONS if name in told), None)
-    margin = np.zeros(len(document), dtype=np.float32)
-    if decided is not None and (probability := told.get(_DECISIONS[decided])) is not None:
-        margin = np.abs(probability.astype(np.float32) - np.float32(0.5))
-    return _Expected(told, decided, margin)
+    return _Expected(told, decided, _margin(trace, told, decided))
+
+
+def _margin(trace: Trace, told: Arrays, decided: str | None) -> NDArray[np.float32]:
+    """How far in probability the decision on each word is from a tie, `(length,)`."""
+    margin: NDArray[np.float32]
+    if trace.decision_margin is not None:
+        margin = trace.decision_margin[0].numpy()
+        return margin
+    if decided is None:
+        return np.zeros(len(told["probabilities"]), dtype=np.float32)
+    margin = np.abs(told[_DECISIONS[decided]].astype(np.float32) - np.float32(0.5))
+    return margin
 
 
 def _difference(expected: _Expected, found: Arrays, document: int) -> tuple[float, float]:

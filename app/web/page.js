@@ -20,6 +20,7 @@ const ARCHITECTURES = {
   leap_lstm: "Leap-LSTM",
   skip_lstm: "Skip LSTM",
   skim_lstm: "Skim-LSTM",
+  lstm_jump: "LSTM-Jump",
   cifg_lstm: "CIFG-LSTM",
   clstm: "CLSTM",
   mode_lstm: "MODE-LSTM",

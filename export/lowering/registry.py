@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 
 from export.lowering import (
     bag_of_words,
+    jump,
     leap,
     mode,
     mtlstm,
@@ -18,6 +19,7 @@ from export.lowering import (
 from export.lowering.base import Lowered
 from models.architectures.bag_of_words import BagOfWords
 from models.architectures.base import Architecture
+from models.architectures.jump import LSTMJump
 from models.architectures.leap import LeapLSTM
 from models.architectures.mode import MODELSTM
 from models.architectures.mtlstm import MTLSTM
@@ -34,6 +36,7 @@ _LOWERINGS: Mapping[type[Architecture], Callable[..., Lowered]] = {
     LeapLSTM: leap.lower,
     SkipLSTM: skip.lower,
     SkimLSTM: skim.lower,
+    LSTMJump: jump.lower,
     BagOfWords: bag_of_words.lower,
     MODELSTM: mode.lower,
     TextCNN: text_cnn.lower,

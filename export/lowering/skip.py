@@ -56,8 +56,8 @@ def lower(model: SkipLSTM, embedding: StoredVectors) -> Lowered:
     last = graph.op("Neg", distance)  # the last word read, counted from the segment's first
     first = graph.op("Add", last, _distance(graph, increment))
 
-    def advance(body: Graph, word: str, state: tuple[str, str], carried: list[str]) -> tuple[str, list[str]]:
-        found = _increment(body, model, state[1])
+    def advance(body: Graph, word: str, after: tuple[str, str], carried: list[str]) -> tuple[str, list[str]]:
+        found = _increment(body, model, after[1])
         return _distance(body, found), [found, word]
 
     carried = (Carried("increment", "float32", increment), Carried("last", "int64", last))

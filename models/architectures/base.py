@@ -7,6 +7,7 @@ the logits at the end of each document and for whatever penalty the architecture
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
@@ -38,12 +39,15 @@ class Answer:
     Attributes:
         logits: `(batch, classes)`, after the last real word of each document.
         penalty: scalar added to the cross-entropy, or None.
+        reward_loss: gives, from the labels `(batch,)`, a scalar that training adds to the cross-entropy as well, for
+            decisions that are taught by whether the answer is right; None for models without such.
         skip_rate: scalar share of real words skipped (by Skim-LSTM: skimmed), or None for models that read all.
     """
 
     logits: Tensor
     penalty: Tensor | None = None
     skip_rate: Tensor | None = None
+    reward_loss: Callable[[Tensor], Tensor] | None = None
 
 
 @dataclass(frozen=True)
@@ -54,6 +58,8 @@ class Trace:
         logits: `(batch, time, classes)`.
         keep_probability: `(batch, time)`, or None for models that read all or decide otherwise.
         skipped: bool `(batch, time)`, or None for models that read all.
+        decision_margin: `(batch, time)`, how far in probability the decision on each word is from a tie, or None where
+            that is the distance of the keep or read probability from one half.
         forgetting_rates: `(batch, time, groups)`, the mean of each memory group, or None for other models.
         attention: `(batch, time, hops)`, of each hop to every word of the whole text, or None for other models.
         skimmed: bool `(batch, time)`, read with the small cell of a model that has two, or None for other models.
@@ -65,6 +71,7 @@ class Trace:
     skipped: Tensor | None = None
     forgetting_rates: Tensor | None = None
     attention: Tensor | None = None
+    decision_margin: Tensor | None = None
     skimmed: Tensor | None = None
     read_probability: Tensor | None = None
 

@@ -16,6 +16,7 @@ from models.architectures.characters import add_characters
 from models.architectures.cifg import CIFG, CIFGConfig
 from models.architectures.clstm import CLSTM, CLSTMConfig
 from models.architectures.convolutional_lstm import ConvolutionalLSTM, ConvolutionalLSTMConfig
+from models.architectures.jump import LSTMJump, LSTMJumpConfig
 from models.architectures.leap import LeapLSTM, LeapLSTMConfig
 from models.architectures.lstm import LSTM, LSTMConfig
 from models.architectures.mode import MODELSTM, DLSTMConfig, MODELSTMConfig, ODELSTMConfig
@@ -34,6 +35,7 @@ AnyModelConfig = Annotated[
     | LeapLSTMConfig
     | SkipLSTMConfig
     | SkimLSTMConfig
+    | LSTMJumpConfig
     | CIFGConfig
     | CLSTMConfig
     | MODELSTMConfig
@@ -53,6 +55,7 @@ _NETWORKS: Mapping[type[ModelConfig], Callable[..., Architecture]] = {
     LeapLSTMConfig: LeapLSTM,
     SkipLSTMConfig: SkipLSTM,
     SkimLSTMConfig: SkimLSTM,
+    LSTMJumpConfig: LSTMJump,
     CIFGConfig: CIFG,
     CLSTMConfig: CLSTM,
     MODELSTMConfig: MODELSTM,

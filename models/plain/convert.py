@@ -10,6 +10,7 @@ from models.architectures.characters import CharacterCNN
 from models.architectures.cifg import CIFGCell
 from models.architectures.clstm import CLSTMCell
 from models.architectures.convolutional_lstm import ConvolutionalLSTM
+from models.architectures.jump import LSTMJump
 from models.architectures.leap import LeapLSTM
 from models.architectures.mode import MODELSTM, SmallStates
 from models.architectures.mtlstm import MTLSTM, MemoryGroup, MemoryGroupWithCellGates
@@ -77,6 +78,12 @@ def skip_weights(model: SkipLSTM) -> Weights:
     initial = {} if model.initial is None else dict(zip(("h_0", "c_0"), model.initial.detach(), strict=True))
     increment = {"W_p": model.increment.weight.detach(), "b_p": model.increment.bias.detach()}
     return _reading_cell(model.cell) | increment | initial | _classifier(model.classifier)
+
+
+def jump_weights(model: LSTMJump) -> Weights:
+    """For `models.plain.jump`."""
+    jump = {"W_j": model.jump.weight.detach(), "b_j": model.jump.bias.detach()}
+    return _reading_cell(model.cell) | jump | _classifier(model.classifier)
 
 
 def skim_weights(model: SkimLSTM) -> Weights:

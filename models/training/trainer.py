@@ -142,6 +142,8 @@ class Trainer:
             answer.logits, batch.labels, label_smoothing=self.config.label_smoothing
         )
         total = loss if answer.penalty is None else loss + answer.penalty
+        if answer.reward_loss is not None:
+            total = total + answer.reward_loss(batch.labels)
         self.optimizer.zero_grad(set_to_none=True)
         total.backward()
         nn.utils.clip_grad_norm_(self.model.parameters(), self.config.clip_norm)

@@ -17,6 +17,7 @@ from models.architectures.base import Architecture
 from models.architectures.cifg import CIFGConfig
 from models.architectures.clstm import CLSTMConfig
 from models.architectures.convolutional_lstm import ConvolutionalLSTMConfig
+from models.architectures.jump import LSTMJumpConfig
 from models.architectures.leap import LeapLSTMConfig
 from models.architectures.lstm import LSTMConfig
 from models.architectures.mode import DLSTMConfig, MODELSTMConfig, ODELSTMConfig
@@ -63,6 +64,8 @@ NETWORKS: dict[str, AnyModelConfig] = {
     "skip_trained_start": SkipLSTMConfig(hidden=6, initial_state="trained"),
     "skim": SkimLSTMConfig(hidden=12, small_hidden=3),
     "skim_all_units": SkimLSTMConfig(hidden=4, small_hidden=4),
+    "jump": LSTMJumpConfig(hidden=11, run=3, longest_jump=5, jumps=40),
+    "jump_once": LSTMJumpConfig(hidden=6, run=20, longest_jump=30, jumps=1),
     "mode": MODELSTMConfig(scales=(3, 5, 11), state_size=4, mlp=7),
     "mode_one_word": MODELSTMConfig(scales=(1,), states=3, state_size=2, mlp=4),
     "ode": ODELSTMConfig(scales=(4,), states=3, state_size=3, mlp=6),
@@ -88,6 +91,7 @@ REALISTIC: dict[str, AnyModelConfig] = {
     "leap_300": LeapLSTMConfig(hidden=300),
     "skip_300": SkipLSTMConfig(),
     "skim_300": SkimLSTMConfig(),
+    "jump_300": LSTMJumpConfig(),
     "mode_300": MODELSTMConfig(),
     "text_cnn_300": TextCNNConfig(),
     "c_lstm_150": ConvolutionalLSTMConfig(),

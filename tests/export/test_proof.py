@@ -58,7 +58,7 @@ def test_lowered_network_is_proved(name: str) -> None:
     assert proof.documents == 24 + 3
     assert 0 <= proof.probability_difference < 1e-5
     assert proof.batch_invariant
-    assert (proof.decisions is None) != name.startswith(("leap", "skip", "skim"))
+    assert (proof.decisions is None) != name.startswith(("leap", "skip", "skim", "jump"))
     assert proof.decisions in (None, proof.words)
 
 
@@ -78,6 +78,7 @@ def test_lowered_network_is_proved(name: str) -> None:
         ("skip", "read.onnx", "reading/increment.w"),
         ("skip_trained_start", "read.onnx", "read/h_0"),
         ("skim", "read.onnx", "step/small.u"),
+        ("jump", "read.onnx", "read/classifier.w"),
         ("skim", "read.onnx", "read_fully/candidate.w"),
         ("leap", "look_ahead.onnx", "look_ahead/decide_reverse.w"),
         ("leap", "look_ahead.onnx", "look_ahead/decide_end"),
@@ -90,9 +91,18 @@ def test_altered_weight_fails_the_proof(name: str, graph: str, weight: str) -> N
         prove(network.model, wrong, REAL)
 
 
-def test_flipped_decision_fails_the_proof() -> None:
-    network = pair("leap")
-    wrong = altered(network.lowered, "look_ahead.onnx", scale_weight("look_ahead/decide_word.b", -3.0))
+@pytest.mark.parametrize(
+    ("name", "graph", "weight"),
+    [
+        ("leap", "look_ahead.onnx", "look_ahead/decide_word.b"),
+        ("skip", "read.onnx", "reading/increment.w"),
+        ("skim", "read.onnx", "step/decide.u"),
+        ("jump", "read.onnx", "reading/jump.w"),
+    ],
+)
+def test_flipped_decision_fails_the_proof(name: str, graph: str, weight: str) -> None:
+    network = pair(name)
+    wrong = altered(network.lowered, graph, scale_weight(weight, -3.0))
     with pytest.raises(ProofError, match=r"the decision differs, \S+ off a tie|keep probabilities by"):
         prove(network.model, wrong, REAL)
 

@@ -12,6 +12,7 @@ from models.architectures.base import Architecture
 from models.architectures.cifg import CIFG
 from models.architectures.clstm import CLSTM, CLSTMCell
 from models.architectures.convolutional_lstm import ConvolutionalLSTM
+from models.architectures.jump import LSTMJump
 from models.architectures.leap import LeapLSTM
 from models.architectures.lstm import LSTM
 from models.architectures.mode import MODELSTM
@@ -32,6 +33,7 @@ from models.plain import (
     clstm,
     convert,
     convolutional_lstm,
+    jump,
     leap,
     lstm,
     mtlstm,
@@ -93,6 +95,9 @@ def decided_reading(model: Architecture, words: Tensor) -> tuple[Tensor, Tensor]
     if isinstance(model, SkimLSTM):
         skimming = skim.read(convert.skim_weights(model), words)
         return skimming.logits, skimming.shares[:, 1] == 1
+    if isinstance(model, LSTMJump):
+        jumping = jump.read(convert.jump_weights(model), words, model.config.run, model.config.jumps)
+        return jumping.logits, ~jumping.read
     assert isinstance(model, LeapLSTM)
     leaping = leap_reading(model, words)
     return leaping.logits, leaping.skip == 1

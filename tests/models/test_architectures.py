@@ -8,11 +8,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
 from torch import Tensor, nn
+from torch.nn import functional
 
 from models.architectures.bag_of_words import BagOfWordsConfig
 from models.architectures.cifg import CIFGConfig
 from models.architectures.clstm import CLSTM, CLSTMConfig
 from models.architectures.convolutional_lstm import ConvolutionalLSTMConfig
+from models.architectures.jump import LSTMJump, LSTMJumpConfig
 from models.architectures.leap import LeapLSTM, LeapLSTMConfig
 from models.architectures.lstm import LSTM, LSTMConfig
 from models.architectures.mode import DLSTMConfig, MODELSTMConfig, ODELSTMConfig
@@ -62,6 +64,13 @@ SKIP_CONFIGS = st.builds(
 )
 SKIM_CONFIGS = st.integers(1, 6).flatmap(
     lambda hidden: st.builds(SkimLSTMConfig, hidden=st.just(hidden), small_hidden=st.integers(1, hidden))
+)
+JUMP_CONFIGS = st.builds(
+    LSTMJumpConfig,
+    hidden=st.integers(1, 6),
+    run=st.integers(1, 4),
+    longest_jump=st.integers(1, 5),
+    jumps=st.integers(1, 6),
 )
 WINDOWS = st.lists(st.integers(1, 7), min_size=1, max_size=3).map(tuple)
 WINDOW_CONFIGS = st.one_of(
@@ -119,6 +128,7 @@ CAUSAL_CONFIGS = st.one_of(
     WINDOW_CONFIGS,
     SKIP_CONFIGS,
     SKIM_CONFIGS,
+    JUMP_CONFIGS,
 )
 BIDIRECTIONAL_CONFIGS = st.one_of(
     lstm_configs(bidirectional=True),
@@ -331,6 +341,65 @@ def test_small_cell_larger_than_the_large_one_is_refused() -> None:
         build(SkimLSTMConfig(hidden=5, small_hidden=6), torch.zeros(10, 4), 2)
 
 
+def jumping_network(jump: int, run: int, jumps: int) -> LSTMJump:
+    """One that always jumps so far."""
+    model = random_network(LSTMJumpConfig(hidden=4, run=run, longest_jump=3, jumps=jumps))
+    assert isinstance(model, LSTMJump)
+    with torch.no_grad():
+        model.jump.weight.zero_()
+        model.jump.bias.copy_(functional.one_hot(torch.tensor(jump), 4))
+    return model
+
+
+@pytest.mark.parametrize(
+    ("jump", "run", "jumps", "read"),
+    [
+        (3, 2, 9, [0, 1, 4, 5, 8, 9]),
+        (3, 2, 1, [0, 1, 4, 5]),
+        (1, 2, 9, list(range(10))),
+        (0, 2, 9, [0, 1]),
+        (2, 20, 9, list(range(10))),
+    ],
+    ids=["jumps", "jumps are used up", "to the next word", "stops", "reads on to the end"],
+)
+@torch.inference_mode()
+def test_reading_goes_on_where_the_jump_lands(jump: int, run: int, jumps: int, read: list[int]) -> None:
+    model = jumping_network(jump, run, jumps)
+    ids, lengths = random_batch([10, 3])
+    trace, answer = model.trace(ids, lengths), model(ids, lengths)
+    assert trace.skipped is not None
+    assert torch.nonzero(~trace.skipped[0]).flatten().tolist() == read
+    words_read = len(read) + sum(word < 3 for word in read)
+    assert float(answer.skip_rate) == pytest.approx(1 - words_read / 13)
+
+
+@pytest.mark.parametrize(("label", "reward"), [(0, 1.0), (1, -1.0)])
+def test_jump_is_taught_by_its_reward_over_the_baseline(
+    monkeypatch: pytest.MonkeyPatch, label: int, reward: float
+) -> None:
+    """Of three words, read one by one, the jumps behind the first two have an outcome."""
+    model = jumping_network(1, run=1, jumps=9).train()
+    with torch.no_grad():
+        model.classifier.weight.zero_()
+        model.classifier.bias.copy_(torch.tensor([1.0, 0.0, 0.0]))
+        model.baseline.weight.zero_()
+        model.baseline.bias.fill_(0.25)
+    monkeypatch.setattr(
+        torch, "multinomial", lambda p, samples: torch.ones(len(p), samples, dtype=torch.int64)
+    )
+    reward_loss = model(*random_batch([3])).reward_loss
+    assert reward_loss is not None
+    found = torch.autograd.grad(
+        reward_loss(torch.tensor([label])),
+        [model.jump.bias, model.baseline.bias, model.cell.recurrent.weight],
+        allow_unused=True,
+    )
+    toward_the_jump = functional.one_hot(torch.tensor(1), 4) - torch.softmax(model.jump.bias.detach(), dim=0)
+    torch.testing.assert_close(found[0], -2 * (reward - 0.25) * toward_the_jump)
+    torch.testing.assert_close(found[1], torch.tensor([-2 * 2 * (reward - 0.25)]))
+    assert found[2] is None
+
+
 def test_a_tie_keeps() -> None:
     model = random_network(LeapLSTMConfig(hidden=4, reverse_hidden=2, filters=2))
     assert isinstance(model, LeapLSTM)
@@ -455,8 +524,9 @@ def test_forgetting_rates_stay_in_their_groups_ranges(groups: int, seed: int) ->
         (SkipLSTMConfig(), 721_200 + 301),
         (SkipLSTMConfig(initial_state="trained"), 721_200 + 301 + 600),
         (SkimLSTMConfig(), 721_200 + 4 * 5 * (300 + 5 + 1) + 2 * (300 + 300 + 1)),
+        (LSTMJumpConfig(), 721_200 + 11 * 301 + 301),
     ],
-    ids=["skip", "skip, trained start", "skim"],
+    ids=["skip", "skip, trained start", "skim", "jump"],
 )
 def test_parameters_beside_the_leap_lstm_papers_lstm(config: AnyModelConfig, parameters: int) -> None:
     """300 units and 300-dimensional words: an LSTM of 721,200, and what decides."""

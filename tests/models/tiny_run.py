@@ -37,6 +37,7 @@ SMALL: dict[str, list[str]] = {
     ],
     "skip_lstm": ["model.hidden=12"],
     "skim_lstm": ["model.hidden=12", "model.small_hidden=3"],
+    "lstm_jump": ["model.hidden=12", "model.run=3", "model.longest_jump=3"],
     "mode_lstm_characters": [
         "model.architecture=mode_lstm",
         "model.scales=[2,4]",
