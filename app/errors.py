@@ -2,7 +2,13 @@
 
 StartError                 the service cannot start: settings, device or bundles
 Problem                    an answer of RFC 9457: status, type, title, detail
-├── InvalidRequest         422  the body is not what `POST /classify` takes
+├── ConnectionProblem           found before there is a request to answer
+│   ├── BadHttp            400  no HTTP/1.1, or in two readings
+│   ├── RequestTimeout     408  head or body came too slowly
+│   └── HeadTooLarge       431  more bytes before the body than the limit
+├── Unauthenticated        401  no key, or none that is known
+├── Forbidden              403  the key may not do this
+├── InvalidRequest         422  the body is not what the route takes
 ├── BodyTooLarge           413  more bytes than the limit
 ├── TooManyDocuments       422  more documents in one request than the limit
 ├── RequestTooLarge        413  more tokens in one request than the queue ever holds
@@ -19,6 +25,8 @@ Problem                    an answer of RFC 9457: status, type, title, detail
 │   ├── ReadingFailed      500  the model raised, or answered with what is no number
 │   └── DeadlineExceeded   504  the time was up before the last word was read
 └── Refused                     not accepted now; `Retry-After` says when to come back
+    ├── QuotaExceeded      429  the key read its share of tokens
+    ├── TooManyConnections 503  no connection is left
     ├── QueueFull          503  too much waits already
     ├── WaitTooLong        503  what waits would outlast the request's deadline
     └── ShuttingDown       503  the service drains
@@ -59,8 +67,57 @@ class Problem(Exception):  # noqa: N818 - the word of RFC 9457
         return {"type": self.type, "title": self.title, "status": self.status, "detail": self.detail}
 
 
+class ConnectionProblem(Problem):
+    """The connection is closed before there is a request that could be answered."""
+
+
+class BadHttp(ConnectionProblem):
+    """What came is no HTTP/1.1, or can be read in two ways."""
+
+    status, slug, title = 400, "bad-http", "The request is not HTTP/1.1"
+
+
+class RequestTimeout(ConnectionProblem):
+    """The head or the body of the request did not arrive in time."""
+
+    status, slug, title = 408, "request-timeout", "The request came too slowly"
+
+
+class HeadTooLarge(ConnectionProblem):
+    """The request line and the headers have more bytes than the limit."""
+
+    status, slug, title = 431, "head-too-large", "The head of the request is too large"
+
+
+class Unauthenticated(Problem):
+    """The service asks for an API key, and none that it knows came."""
+
+    status, slug, title = 401, "unauthenticated", "An API key is needed"
+
+    @property
+    def headers(self) -> dict[str, str]:
+        """``WWW-Authenticate`` as RFC 6750 has it."""
+        return {"www-authenticate": 'Bearer realm="readtrace"'}
+
+
+class Forbidden(Problem):
+    """The API key is known and may not do this."""
+
+    status, slug, title = 403, "forbidden", "The API key may not do this"
+
+    def __init__(self, detail: str, scope: str) -> None:
+        super().__init__(detail)
+        self.scope = scope
+
+    @property
+    def headers(self) -> dict[str, str]:
+        """``WWW-Authenticate`` with the scope that is missing."""
+        challenge = f'Bearer realm="readtrace", error="insufficient_scope", scope="{self.scope}"'
+        return {"www-authenticate": challenge}
+
+
 class InvalidRequest(Problem):
-    """The body is not what ``POST /classify`` takes."""
+    """The body, or a header, is not what the route takes."""
 
     status, slug, title = 422, "invalid-request", "The request is not valid"
 
@@ -166,6 +223,18 @@ class Refused(Problem):
         return {"retry-after": str(self.retry_after_seconds)}
 
 
+class QuotaExceeded(Refused):
+    """The API key has read its share of tokens; it fills up again by the second."""
+
+    status, slug, title = 429, "quota-exceeded", "The quota of the API key is used up"
+
+
+class TooManyConnections(Refused):
+    """As many connections are open as there may be."""
+
+    status, slug, title = 503, "too-many-connections", "Too many connections"
+
+
 class QueueFull(Refused):
     """Too much waits already."""
 
@@ -191,8 +260,12 @@ DOCUMENT_PROBLEMS: tuple[type[DocumentProblem], ...] = (
     ReadingFailed,
     DeadlineExceeded,
 )
-REFUSALS: tuple[type[Refused], ...] = (QueueFull, WaitTooLong, ShuttingDown)
+CONNECTION_PROBLEMS: tuple[type[ConnectionProblem], ...] = (BadHttp, RequestTimeout, HeadTooLarge)
+REFUSALS: tuple[type[Refused], ...] = (QuotaExceeded, QueueFull, WaitTooLong, ShuttingDown)
 PROBLEMS: tuple[type[Problem], ...] = (
+    *CONNECTION_PROBLEMS,
+    Unauthenticated,
+    Forbidden,
     InvalidRequest,
     BodyTooLarge,
     TooManyDocuments,
@@ -204,5 +277,6 @@ PROBLEMS: tuple[type[Problem], ...] = (
     NotReady,
     InternalError,
     *DOCUMENT_PROBLEMS,
+    TooManyConnections,
     *REFUSALS,
 )

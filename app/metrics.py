@@ -15,7 +15,7 @@ from prometheus_client import (
 )
 
 from app.bundle import Manifest
-from app.errors import DOCUMENT_PROBLEMS, REFUSALS
+from app.errors import CONNECTION_PROBLEMS, DOCUMENT_PROBLEMS, REFUSALS, TooManyConnections
 
 STAGES = ("tokenize", "queue", "run", "encode")
 DISPATCH_REASONS = ("full", "cheaper", "oldest")
@@ -23,6 +23,7 @@ TOKEN_KINDS = ("real", "padding")
 MODEL_CHANGES = ("loaded", "replaced", "removed", "refused")
 RELOAD_OUTCOMES = ("done", "failed")
 OTHER_ROUTE = "other"
+STALLED = "stalled"  # a client that took nothing of its answer
 ROUTE_STATUSES: dict[str, tuple[int, ...]] = {
     "/classify": (200, 404, 413, 422, 499, 500, 503, 504),
     "/v1/models": (200,),
@@ -78,6 +79,10 @@ class Metrics:
             "stage_seconds", "Time of a document in each stage", _STAGE_SECONDS, "model", "stage"
         )
         self.in_flight_requests = self._gauge("in_flight_requests", "HTTP requests being answered")
+        self.open_connections = self._gauge("open_connections", "Connections of clients")
+        self.refused_connections_total = self._counter(
+            "refused_connections_total", "Connections closed by the service", "reason"
+        )
         self.refused_total = self._counter("refused_total", "Requests refused before queueing", "reason")
         self.disconnects_total = self._counter("disconnects_total", "Clients that left before their answer")
         self.deadline_misses_total = self._counter("deadline_misses_total", "Documents past their deadline")
@@ -147,6 +152,8 @@ class Metrics:
         for route, statuses in ROUTE_STATUSES.items():
             for status in statuses:
                 self.request_seconds.labels(route, str(status))
+        for reason in (*(problem.slug for problem in CONNECTION_PROBLEMS), TooManyConnections.slug, STALLED):
+            self.refused_connections_total.labels(reason)
         for refusal in REFUSALS:
             self.refused_total.labels(refusal.slug)
         for problem in DOCUMENT_PROBLEMS:

@@ -6,11 +6,13 @@ import asyncio
 import contextlib
 import signal
 import socket
+from functools import partial
 from types import FrameType
 
 import uvicorn
 
 from app.api.application import create_app
+from app.connection import BoundedConnection
 from app.errors import ReloadFailed, StartError
 from app.logs import get_logger
 from app.service import Service
@@ -92,7 +94,8 @@ def serve(service: Service, bound: socket.socket) -> None:
     config = uvicorn.Config(
         create_app(service),
         loop="uvloop",
-        http="httptools",
+        http=partial(BoundedConnection, settings=service.settings, metrics=service.metrics),  # type: ignore[arg-type]
+        ws="none",
         log_config=None,
         access_log=False,
         server_header=False,

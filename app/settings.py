@@ -46,6 +46,18 @@ class Settings(BaseSettings):
     tokenizer_threads: int = Field(default_factory=lambda: min(4, usable_cpus()), ge=1, le=256)
     """Threads that cut texts into tokens; splitting is far cheaper than reading, so four are plenty."""
 
+    max_connections: int = Field(900, ge=1)
+    """The most open connections; each takes a file, and the usual limit of a process is 1,024."""
+
+    head_timeout_seconds: float = Field(10, gt=0, le=3600)
+    """How long the request line and the headers may take to arrive: they fit into one packet."""
+
+    body_timeout_seconds: float = Field(30, gt=0, le=3600)
+    """How long the body may take to arrive after its head: the largest at 280 kB a second."""
+
+    write_timeout_seconds: float = Field(30, gt=0, le=3600)
+    """How long a client may take nothing of an answer that waits for it."""
+
     max_body_bytes: int = Field(8 * 2**20, ge=1024)
     """The largest body of a request: a full request of 256 documents of 32,000 characters fits."""
 

@@ -1,0 +1,238 @@
+"""One client's connection: how many there may be, and how long each may keep the service waiting.
+
+uvicorn bounds neither the head of a request, nor the time in which it must arrive, nor that in which an
+answer must be taken. This protocol adds these bounds; requests that arrive in one piece cost no timer.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any, Literal
+
+import httptools
+import orjson
+from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
+
+from app.api.middleware import SECURITY_HEADERS
+from app.api.problems import MEDIA_TYPE
+from app.errors import BadHttp, HeadTooLarge, Problem, RequestTimeout, TooManyConnections
+from app.metrics import STALLED, Metrics
+from app.settings import Settings
+
+_LINGER_SECONDS = 2.0  # for a client that still sends: closed at once it would lose the answer with the rest
+_MOST_HEAD_BYTES = 64 * 1024  # generous: proxies allow 8 to 32 KiB
+_UPGRADE = {b"connection", b"upgrade", b"http2-settings"}
+
+_Phase = Literal["head", "body"]
+
+
+class BoundedConnection(HttpToolsProtocol):
+    """uvicorn's protocol with bounds; what is refused here never reaches the application."""
+
+    def __init__(self, *args: Any, settings: Settings, metrics: Metrics, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self._settings = settings
+        self._metrics = metrics
+        self._phase: _Phase | None = None  # what of a request arrives now
+        self._unbroken_bytes = 0  # received since the last end of a head or piece of a body
+        self._watched: _Phase | None = None
+        self._receive_timer: asyncio.TimerHandle | None = None
+        self._write_timer: asyncio.TimerHandle | None = None
+        self._leaving = False
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        """Count the connection, and refuse it where there are too many."""
+        super().connection_made(transport)
+        self._metrics.open_connections.inc()
+        most = self._settings.max_connections
+        if len(self.connections) > most:
+            self._refuse(TooManyConnections(f"{most} connections are open already.", 1))
+        else:
+            self._watch("head")
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Count the connection out."""
+        self._leaving = True
+        self._metrics.open_connections.dec()
+        self._watch(None)
+        self._stop_write_timer()
+        super().connection_lost(exc)
+
+    def data_received(self, data: bytes) -> None:
+        """Parse what arrived; refuse what is no HTTP, too long or too slow."""
+        if self._leaving:
+            return
+        self._unset_keepalive_if_required()
+        self._unbroken_bytes += len(data)
+        try:
+            self.parser.feed_data(data)
+        except httptools.HttpParserUpgrade as upgrade:
+            self._read_without_upgrade(data[upgrade.args[0] :])
+            return
+        except httptools.HttpParserError as error:
+            self._refuse(BadHttp(f"Expected a request of HTTP/1.1: {error}."))
+            return
+        if self._leaving:  # answered before its body was read to the end
+            return
+        if self._unbroken_bytes > _MOST_HEAD_BYTES and self._phase is not None:
+            self._refuse(HeadTooLarge(f"Expected at most {_MOST_HEAD_BYTES} bytes."))
+            return
+        self._watch(self._expected())
+
+    def on_message_begin(self) -> None:
+        """A head begins."""
+        self._phase = "head"
+        super().on_message_begin()
+
+    def on_headers_complete(self) -> None:
+        """A head is complete; the application is called."""
+        self._phase = "body"
+        self._unbroken_bytes = 0
+        if self.parser.should_upgrade():
+            return  # read again without
+        super().on_headers_complete()
+        if not self.cycle.keep_alive:
+            self.cycle.transport = _Closing(self)  # type: ignore[assignment]
+
+    def on_body(self, body: bytes) -> None:
+        """A piece of a body came."""
+        self._unbroken_bytes = 0
+        super().on_body(body)
+
+    def on_message_complete(self) -> None:
+        """A request is there from head to end."""
+        self._phase = None
+        self._unbroken_bytes = 0
+        self._watch(None)
+        if not self.parser.should_upgrade():
+            super().on_message_complete()
+
+    def on_response_complete(self) -> None:
+        """An answer was given; where it came before the end of the request, nothing more is read."""
+        super().on_response_complete()
+        if self._phase == "body" and self.cycle.response_complete:
+            self._linger()
+
+    def pause_writing(self) -> None:
+        """The client takes its answer more slowly than it is given."""
+        super().pause_writing()
+        self._start_write_timer(self.transport.get_write_buffer_size())
+
+    def resume_writing(self) -> None:
+        """The client took what waited."""
+        super().resume_writing()
+        self._stop_write_timer()
+
+    def close(self) -> None:
+        """Close after an answer, in such a way that the client sees it."""
+        if self._phase == "body":
+            self._linger()
+        else:
+            self.transport.close()
+
+    def _expected(self) -> _Phase | None:
+        """What the client owes now: not the head of the next request while it waits for an answer."""
+        if self._phase == "body":
+            return "body"
+        return "head" if self.cycle is None or self.cycle.response_complete else None
+
+    def _watch(self, phase: _Phase | None) -> None:
+        """Give the phase its time; the time of one that goes on runs on."""
+        if phase == self._watched:
+            return
+        self._watched = phase
+        if self._receive_timer is not None:
+            self._receive_timer.cancel()
+            self._receive_timer = None
+        if phase is not None:
+            settings = self._settings
+            seconds = settings.head_timeout_seconds if phase == "head" else settings.body_timeout_seconds
+            self._receive_timer = self.loop.call_later(seconds, self._refuse_late, phase, seconds)
+
+    def _refuse_late(self, phase: _Phase, seconds: float) -> None:
+        self._refuse(RequestTimeout(f"Expected the {phase} of the request within {seconds:g} s."))
+
+    def _refuse(self, problem: Problem) -> None:
+        """Answer in the application's place, or break off where an answer is on its way already."""
+        self._metrics.refused_connections_total.labels(problem.slug).inc()
+        cycle = self.cycle
+        answering = cycle is not None and not cycle.response_complete
+        if answering:
+            cycle.disconnected = True
+            cycle.message_event.set()
+        if self.pipeline or (answering and cycle.response_started):
+            self.transport.abort()
+        else:
+            self.transport.write(_raw(problem))
+            self._linger()
+
+    def _linger(self) -> None:
+        """Say that the answer is complete and drop what the client still sends, for a moment."""
+        if self._leaving or self.transport.is_closing():
+            return
+        self._leaving = True
+        self._watch(None)
+        self._unset_keepalive_if_required()
+        self.flow.resume_reading()
+        self.transport.write_eof()
+        self._receive_timer = self.loop.call_later(_LINGER_SECONDS, self.transport.abort)
+
+    def _read_without_upgrade(self, rest: bytes) -> None:
+        """An offer to go on in another protocol may be ignored; its request counts, with its body."""
+        method = self.parser.get_method()
+        if method == b"CONNECT":
+            self._refuse(BadHttp("This is no proxy."))
+            return
+        headers = b"".join(
+            b"%b: %b\r\n" % (name, value) for name, value in self.headers if name not in _UPGRADE
+        )
+        head = b"%b %b HTTP/%b\r\n%b\r\n" % (
+            method,
+            self.url,
+            self.parser.get_http_version().encode(),
+            headers,
+        )
+        self.parser = httptools.HttpRequestParser(self)
+        self.data_received(head + rest)
+
+    def _start_write_timer(self, waiting_bytes: int) -> None:
+        self._write_timer = self.loop.call_later(
+            self._settings.write_timeout_seconds, self._check_written, waiting_bytes
+        )
+
+    def _check_written(self, waited_bytes: int) -> None:
+        """Leave a client that took nothing; one that is slow may go on."""
+        waiting_bytes = self.transport.get_write_buffer_size()
+        if waiting_bytes < waited_bytes:
+            self._start_write_timer(waiting_bytes)
+        else:
+            self._metrics.refused_connections_total.labels(STALLED).inc()
+            self.transport.abort()
+
+    def _stop_write_timer(self) -> None:
+        if self._write_timer is not None:
+            self._write_timer.cancel()
+            self._write_timer = None
+
+
+class _Closing:
+    """A connection's transport as an answer sees it after which uvicorn closes."""
+
+    def __init__(self, connection: BoundedConnection) -> None:
+        self.write: Callable[[bytes], None] = connection.transport.write
+        self.is_closing: Callable[[], bool] = connection.transport.is_closing
+        self.close: Callable[[], None] = connection.close
+
+
+def _raw(problem: Problem) -> bytes:
+    body = orjson.dumps(problem.body())
+    headers = {
+        **SECURITY_HEADERS,
+        **problem.headers,
+        "content-type": MEDIA_TYPE,
+        "content-length": str(len(body)),
+        "connection": "close",
+    }
+    lines = "".join(f"{name}: {value}\r\n" for name, value in headers.items())
+    return STATUS_LINE[problem.status] + lines.encode() + b"\r\n" + body
