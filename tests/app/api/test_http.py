@@ -44,7 +44,7 @@ def test_answer_has_the_request_id_as_id(client: httpx.Client) -> None:
 @pytest.mark.parametrize("path", ["/", "/docs", "/classify", "/nowhere", "/static/page.js", "/health/live"])
 def test_browser_may_load_from_here_only(client: httpx.Client, path: str) -> None:
     headers = client.get(path).headers
-    assert headers["content-security-policy"].startswith("default-src 'self';")
+    assert headers["content-security-policy"].startswith("default-src 'none';")
     assert headers["x-content-type-options"] == "nosniff"
 
 
