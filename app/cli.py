@@ -7,6 +7,7 @@ import typer
 from app.commands.bench import bench
 from app.commands.classify import classify
 from app.commands.doctor import doctor
+from app.commands.keys import keys
 from app.commands.models import models
 from app.commands.serve import serve
 from app.commands.training import register as register_training
@@ -20,6 +21,7 @@ cli = typer.Typer(
 )
 for command in (serve, classify, models, bench, doctor):
     cli.command()(command)
+cli.add_typer(keys)
 register_training(cli)
 
 

@@ -7,7 +7,6 @@ answer must be taken. This protocol adds these bounds; requests that arrive in o
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
 from typing import Any, Literal
 
 import httptools
@@ -22,6 +21,7 @@ from app.settings import Settings
 
 _LINGER_SECONDS = 2.0  # for a client that still sends: closed at once it would lose the answer with the rest
 _MOST_HEAD_BYTES = 64 * 1024  # generous: proxies allow 8 to 32 KiB
+_MOST_UNWANTED_BYTES = 256 * 1024  # so that a small request that is refused keeps its connection
 _UPGRADE = {b"connection", b"upgrade", b"http2-settings"}
 
 _Phase = Literal["head", "body"]
@@ -40,10 +40,13 @@ class BoundedConnection(HttpToolsProtocol):
         self._receive_timer: asyncio.TimerHandle | None = None
         self._write_timer: asyncio.TimerHandle | None = None
         self._leaving = False
+        self._unwanted_bytes = 0  # of a body that was answered before its end
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Count the connection, and refuse it where there are too many."""
         super().connection_made(transport)
+        self._transport = transport
+        self.transport = _Transport(self, transport)  # type: ignore[assignment]
         self._metrics.open_connections.inc()
         most = self._settings.max_connections
         if len(self.connections) > most:
@@ -91,14 +94,18 @@ class BoundedConnection(HttpToolsProtocol):
         self._unbroken_bytes = 0
         if self.parser.should_upgrade():
             return  # read again without
+        self._unwanted_bytes = 0
         super().on_headers_complete()
-        if not self.cycle.keep_alive:
-            self.cycle.transport = _Closing(self)  # type: ignore[assignment]
 
     def on_body(self, body: bytes) -> None:
         """A piece of a body came."""
         self._unbroken_bytes = 0
-        super().on_body(body)
+        if not self.cycle.response_complete:
+            super().on_body(body)
+            return
+        self._unwanted_bytes += len(body)
+        if self._unwanted_bytes > _MOST_UNWANTED_BYTES:
+            self._linger()
 
     def on_message_complete(self) -> None:
         """A request is there from head to end."""
@@ -107,12 +114,6 @@ class BoundedConnection(HttpToolsProtocol):
         self._watch(None)
         if not self.parser.should_upgrade():
             super().on_message_complete()
-
-    def on_response_complete(self) -> None:
-        """An answer was given; where it came before the end of the request, nothing more is read."""
-        super().on_response_complete()
-        if self._phase == "body" and self.cycle.response_complete:
-            self._linger()
 
     def pause_writing(self) -> None:
         """The client takes its answer more slowly than it is given."""
@@ -125,11 +126,11 @@ class BoundedConnection(HttpToolsProtocol):
         self._stop_write_timer()
 
     def close(self) -> None:
-        """Close after an answer, in such a way that the client sees it."""
+        """Close after an answer, in such a way that a client that still sends gets it."""
         if self._phase == "body":
             self._linger()
         else:
-            self.transport.close()
+            self._transport.close()
 
     def _expected(self) -> _Phase | None:
         """What the client owes now: not the head of the next request while it waits for an answer."""
@@ -151,6 +152,9 @@ class BoundedConnection(HttpToolsProtocol):
             self._receive_timer = self.loop.call_later(seconds, self._refuse_late, phase, seconds)
 
     def _refuse_late(self, phase: _Phase, seconds: float) -> None:
+        if phase == "body" and self.cycle.response_complete:
+            self._linger()
+            return
         self._refuse(RequestTimeout(f"Expected the {phase} of the request within {seconds:g} s."))
 
     def _refuse(self, problem: Problem) -> None:
@@ -216,13 +220,16 @@ class BoundedConnection(HttpToolsProtocol):
             self._write_timer = None
 
 
-class _Closing:
-    """A connection's transport as an answer sees it after which uvicorn closes."""
+class _Transport:
+    """A transport that closes as the connection wants, whoever closes it."""
 
-    def __init__(self, connection: BoundedConnection) -> None:
-        self.write: Callable[[bytes], None] = connection.transport.write
-        self.is_closing: Callable[[], bool] = connection.transport.is_closing
-        self.close: Callable[[], None] = connection.close
+    def __init__(self, connection: BoundedConnection, transport: asyncio.Transport) -> None:
+        self.close = connection.close
+        self.abort = transport.abort
+        self.write = transport.write
+        self.write_eof = transport.write_eof
+        self.is_closing = transport.is_closing
+        self.get_write_buffer_size = transport.get_write_buffer_size
 
 
 def _raw(problem: Problem) -> bytes:

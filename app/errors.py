@@ -127,6 +127,11 @@ class BodyTooLarge(Problem):
 
     status, slug, title = 413, "body-too-large", "The body is too large"
 
+    @property
+    def headers(self) -> dict[str, str]:
+        """The rest of the body is not read, so the connection cannot be used again."""
+        return {"connection": "close"}
+
 
 class TooManyDocuments(Problem):
     """The request has more documents than the limit."""

@@ -13,7 +13,7 @@ import os
 import secrets
 import tempfile
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -115,17 +115,23 @@ class KeyRing:
         }
 
 
-def make_key(name: str, scopes: tuple[Scope, ...], tokens_per_minute: int | None) -> tuple[str, Key]:
+def make_key(name: str, scopes: Sequence[str], tokens_per_minute: int | None) -> tuple[str, Key]:
     """A new key, and what to keep of it.
 
     Raises:
-        StartError: the name or the quota is impossible.
+        StartError: name, scopes or quota are impossible.
     """
     id_ = secrets.token_hex(4)
     text = f"{_PREFIX}_{id_}_{secrets.token_urlsafe(32)}"
     try:
-        return text, Key(
-            id=id_, name=name, sha256=_sha256(text), scopes=scopes, tokens_per_minute=tokens_per_minute
+        return text, Key.model_validate(
+            {
+                "id": id_,
+                "name": name,
+                "sha256": _sha256(text),
+                "scopes": scopes,
+                "tokens_per_minute": tokens_per_minute,
+            }
         )
     except ValidationError as error:
         raise StartError(_explain(error)) from error
@@ -140,7 +146,9 @@ def read_keys(path: Path) -> tuple[Key, ...]:
     try:
         keys = _KeyFile.model_validate_json(path.read_bytes()).keys
     except OSError as error:
-        raise StartError(f"{path}: cannot be read: {error.strerror}; `readtrace keys new` makes one") from error
+        raise StartError(
+            f"{path}: cannot be read: {error.strerror}; `readtrace keys new` makes one"
+        ) from error
     except ValidationError as error:
         raise StartError(f"{path}: {_explain(error)}") from error
     for what in ("id", "name"):

@@ -16,6 +16,7 @@ from prometheus_client import (
 
 from app.bundle import Manifest
 from app.errors import CONNECTION_PROBLEMS, DOCUMENT_PROBLEMS, REFUSALS, TooManyConnections
+from app.keys import Caller
 
 STAGES = ("tokenize", "queue", "run", "encode")
 DISPATCH_REASONS = ("full", "cheaper", "oldest")
@@ -25,7 +26,7 @@ RELOAD_OUTCOMES = ("done", "failed")
 OTHER_ROUTE = "other"
 STALLED = "stalled"  # a client that took nothing of its answer
 ROUTE_STATUSES: dict[str, tuple[int, ...]] = {
-    "/classify": (200, 404, 413, 422, 499, 500, 503, 504),
+    "/classify": (200, 404, 413, 422, 429, 499, 500, 503, 504),
     "/v1/models": (200,),
     "/v1/models/{name}": (200, 404),
     "/health/live": (200,),
@@ -35,7 +36,7 @@ ROUTE_STATUSES: dict[str, tuple[int, ...]] = {
     "/openapi.json": (200,),
     "/": (200,),
     "/static": (200, 304, 404),
-    OTHER_ROUTE: (307, 404, 405, 500),
+    OTHER_ROUTE: (200, 307, 400, 401, 403, 404, 405, 500),
 }
 
 # Edges near the service's own targets: a short text in 10 ms, a page in 100 ms, the deadline at 30 s.
@@ -57,6 +58,7 @@ class Metrics:
         ProcessCollector(registry=self.registry)
         GCCollector(registry=self.registry)
         self._define_requests()
+        self._define_quotas()
         self._define_documents()
         self._define_runs()
         self._define_models()
@@ -86,6 +88,12 @@ class Metrics:
         self.refused_total = self._counter("refused_total", "Requests refused before queueing", "reason")
         self.disconnects_total = self._counter("disconnects_total", "Clients that left before their answer")
         self.deadline_misses_total = self._counter("deadline_misses_total", "Documents past their deadline")
+
+    def _define_quotas(self) -> None:
+        self.quota_tokens_total = self._counter("quota_tokens_total", "Tokens charged to an API key", "key")
+        self.quota_left_tokens = self._gauge(
+            "quota_left_tokens", "Tokens that an API key may read now; keys without a quota have none", "key"
+        )
 
     def _define_documents(self) -> None:
         self.documents_total = self._counter("documents_total", "Documents answered", "model")
@@ -187,6 +195,13 @@ class Metrics:
                     self.run_tokens_total.labels(*run, kind)
                 for reason in DISPATCH_REASONS:
                     self.dispatch_total.labels(*run, reason)
+
+    def declare_caller(self, caller: Caller) -> None:
+        """Create the series of an API key."""
+        self.quota_tokens_total.labels(caller.key.name)
+        if caller.quota is not None:
+            quota = caller.quota
+            self.quota_left_tokens.labels(caller.key.name).set_function(lambda: quota.left)
 
     def observe_request(self, route: str, status: int, seconds: float) -> None:
         """Count a request under its route, or under ``other`` where route and status are not expected."""

@@ -57,6 +57,7 @@ class DrainingServer(uvicorn.Server):
         self._reload_task = asyncio.get_running_loop().create_task(self._reload())
 
     async def _reload(self) -> None:
+        self._service.reload_keys()
         with contextlib.suppress(ReloadFailed):  # it is in the log, and nobody waits for an answer
             await self._service.reloader.reload()
 

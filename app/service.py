@@ -9,13 +9,17 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Self
 
+import numpy as np
+
 from app.answer import Answer
 from app.bundle import BundleError
 from app.engine.golden import compare
 from app.engine.loading import load_registry
 from app.engine.model import Model
 from app.engine.registry import LoadedModel, Registry
-from app.errors import DeadlineExceeded, NotReady, Problem, QueueFull, ShuttingDown
+from app.errors import DeadlineExceeded, NotReady, Problem, QueueFull, ShuttingDown, StartError
+from app.keys import Caller, KeyRing, read_keys
+from app.logs import get_logger
 from app.metrics import Metrics
 from app.model_metrics import ModelMetrics
 from app.observer import MetricsObserver
@@ -26,9 +30,11 @@ from app.scheduler.scheduler import Outcome, Scheduler
 from app.scheduler.segments import cut
 from app.scheduler.threads import EngineThreads
 from app.settings import Settings
-from app.text import TokenizedText, Truncate, tokenize
+from app.text import TokenEstimate, TokenizedText, Truncate, tokenize
 
 _STOP_SECONDS = 5.0  # a run is bounded by calibration, so a thread that takes longer hangs and is left behind
+
+_log = get_logger("readtrace.service")
 
 
 class Service:
@@ -38,10 +44,14 @@ class Service:
         self.settings = settings
         self.registry = registry
         self.metrics = metrics
+        self.keys = None if settings.keys is None else KeyRing(read_keys(settings.keys))
+        for caller in () if self.keys is None else self.keys.callers:
+            metrics.declare_caller(caller)
         self.draining = False
         self._observer = MetricsObserver(metrics)
         self.reloader = Reloader(settings, registry, metrics, ModelMetrics(metrics, registry).show)
         self._tokenizers = ThreadPoolExecutor(settings.tokenizer_threads, "tokenizer")
+        self._lengths = TokenEstimate()
         self._tokenizing = 0  # documents
         self._reading = 0  # calls of _read
         self._idle = asyncio.Event()
@@ -91,12 +101,26 @@ class Service:
         self._tokenizers.shutdown(wait=False, cancel_futures=True)
         await asyncio.sleep(0)  # lets the last outcomes reach their futures
 
+    def reload_keys(self) -> None:
+        """Read the file of keys anew; where it is bad the keys stay as they were, and the log says why."""
+        if self.keys is None or self.settings.keys is None:
+            return
+        try:
+            self.keys.replace(read_keys(self.settings.keys))
+        except StartError as error:
+            _log.error("keys_not_reloaded", reason=str(error))
+            return
+        for caller in self.keys.callers:
+            self.metrics.declare_caller(caller)
+        _log.info("keys_reloaded", keys=sorted(caller.key.name for caller in self.keys.callers))
+
     async def classify(
         self,
         model: LoadedModel,
         texts: Sequence[str],
         truncate: Truncate = "error",
         deadline_seconds: float | None = None,
+        caller: Caller | None = None,
     ) -> list[Answer | Problem]:
         """Read texts; a text that fails takes its place in the list as a problem.
 
@@ -105,6 +129,7 @@ class Service:
             texts: the documents, at least one.
             truncate: what happens to documents beyond the limit.
             deadline_seconds: seconds from now that the caller waits; None for the settings' own.
+            caller: whose quota the tokens are charged to.
 
         Raises:
             Refused: the request cannot be queued now.
@@ -112,7 +137,7 @@ class Service:
             asyncio.CancelledError: the caller was cancelled; the documents are dropped at their next border.
         """
         patience_seconds = deadline_seconds or self.settings.request_timeout_seconds
-        answers = await self._read(model, texts, truncate, patience_seconds)
+        answers = await self._read(model, texts, truncate, patience_seconds, caller)
         for answer in answers:
             self._observer.answered(answer)
         return answers
@@ -136,26 +161,39 @@ class Service:
                 raise NotReady(str(error)) from error
 
     async def _read(
-        self, model: LoadedModel, texts: Sequence[str], truncate: Truncate, patience_seconds: float
+        self,
+        model: LoadedModel,
+        texts: Sequence[str],
+        truncate: Truncate,
+        patience_seconds: float,
+        caller: Caller | None = None,
     ) -> list[Answer | Problem]:
         if self.draining:
             raise ShuttingDown("The service is shutting down and takes nothing new.", 1)
         self._reading += 1
         self._idle.clear()
         try:
-            return await self._read_accepted(model, texts, truncate, time.monotonic() + patience_seconds)
+            deadline = time.monotonic() + patience_seconds
+            return await self._read_accepted(model, texts, truncate, deadline, caller)
         finally:
             self._reading -= 1
             if not self._reading:
                 self._idle.set()
 
     async def _read_accepted(
-        self, model: LoadedModel, texts: Sequence[str], truncate: Truncate, deadline: float
+        self,
+        model: LoadedModel,
+        texts: Sequence[str],
+        truncate: Truncate,
+        deadline: float,
+        caller: Caller | None,
     ) -> list[Answer | Problem]:
+        self._refuse_early(model, texts, deadline)
         tokenized = await self._tokenize(model, texts, truncate)
-        futures = self._submit(
-            model, [text for text, _ in tokenized if isinstance(text, TokenizedText)], deadline
-        )
+        readable = [text for text, _ in tokenized if isinstance(text, TokenizedText)]
+        futures = self._submit(model, readable, deadline)
+        if caller is not None:
+            self._charge(caller, sum(len(text.token_ids) for text in readable))
         await _wait(futures, deadline)
         read = iter(futures)
         return [
@@ -163,18 +201,43 @@ class Service:
             for text, seconds in tokenized
         ]
 
+    def _refuse_early(self, model: LoadedModel, texts: Sequence[str], deadline: float) -> None:
+        """Refuse by an estimate what would be refused once it is cut into tokens, which costs far more."""
+        most_tokens = self._most_tokens(model)
+        tokens = [min(most_tokens, self._lengths.tokens(text)) for text in texts]
+        largest = model.manifest.length_buckets[-1]
+        probe = Document(
+            model,
+            np.empty(0, np.int64),
+            cut(model.manifest, min(largest, max(tokens))),
+            time.monotonic(),
+            deadline,
+            asyncio.get_running_loop().create_future(),
+        )
+        self._scheduler.check_early(probe, len(texts), sum(tokens) * len(model.manifest.passes))
+
+    def _most_tokens(self, model: Model) -> int:
+        return min(self.settings.max_document_tokens, model.manifest.longest_document)
+
+    def _charge(self, caller: Caller, tokens: int) -> None:
+        if caller.quota is not None:
+            caller.quota.charge(tokens)
+        self.metrics.quota_tokens_total.labels(caller.key.name).inc(tokens)
+
     async def _tokenize(
         self, model: LoadedModel, texts: Sequence[str], truncate: Truncate
     ) -> list[tuple[TokenizedText | Problem, float]]:
         """Cut texts off the event loop, one job a request; with the seconds that each took."""
         if self._tokenizing + len(texts) > self.settings.max_queued_documents:
             raise QueueFull(f"{self._tokenizing} documents wait to be cut into tokens.", 1)
-        most_tokens = min(self.settings.max_document_tokens, model.manifest.longest_document)
+        most_tokens = self._most_tokens(model)
         self._tokenizing += len(texts)
         try:
-            return await asyncio.get_running_loop().run_in_executor(
+            tokenized = await asyncio.get_running_loop().run_in_executor(
                 self._tokenizers, _tokenize_all, model, texts, most_tokens, truncate
             )
+            self._lengths.learn(text for text, _ in tokenized if isinstance(text, TokenizedText))
+            return tokenized
         finally:
             self._tokenizing -= len(texts)
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import Field, ValidationError, model_validator
-from pydantic_settings import BaseSettings, SettingsConfigDict
+from pydantic import Field, ValidationError, field_validator, model_validator
+from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 from app.errors import StartError
 from app.machine import usable_cpus
@@ -26,10 +26,16 @@ class Settings(BaseSettings):
     """The most that the files of all loaded bundles may have together; unset: no limit."""
 
     host: str = "127.0.0.1"
-    """The address to listen on. Only this machine by default: the service knows no users."""
+    """The address to listen on. Only this machine by default: without keys everyone may ask."""
 
     port: int = Field(8000, ge=0, le=65535)
     """The port to listen on; 0 takes a free one and logs it."""
+
+    keys: Path | None = None
+    """The file of API keys that `readtrace keys` writes; unset: everyone who reaches the port may ask."""
+
+    cors_origins: Annotated[tuple[str, ...], NoDecode] = ()
+    """Origins whose pages may ask, separated by commas, or `*`; none: only the service's own page."""
 
     default_model: str | None = None
     """The model for requests that name none; unset: the first name in alphabetical order."""
@@ -90,6 +96,13 @@ class Settings(BaseSettings):
 
     log_level: Literal["debug", "info", "warning", "error"] = "info"
     """The least severe level that is logged; requests are logged at `info`."""
+
+    @field_validator("cors_origins", mode="before")
+    @classmethod
+    def _separate(cls, value: object) -> object:
+        if isinstance(value, str):
+            return tuple(origin.strip().rstrip("/") for origin in value.split(",") if origin.strip())
+        return value
 
     @model_validator(mode="after")
     def _limits_fit(self) -> Self:

@@ -9,19 +9,29 @@ from typing import Any
 
 from fastapi import FastAPI, Request
 from fastapi.routing import APIRoute
+from starlette.middleware.cors import CORSMiddleware
 from starlette.responses import FileResponse, Response
 from starlette.staticfiles import StaticFiles
 
 import app as package
 from app.api import health, models
+from app.api.access import RequireKey
 from app.api.classify import classify
 from app.api.documentation import CLASSIFY_DOCUMENTATION, add_reference
-from app.api.middleware import ObserveRequests
+from app.api.exchange import DEADLINE_HEADER
+from app.api.middleware import REQUEST_ID, ObserveRequests
 from app.api.problems import install_problem_handlers
 from app.service import Service
 
 _WEB = Path(package.__file__).parent / "web"
 _REVALIDATE = {"cache-control": "no-cache"}  # or a browser mixes the page's files of two releases
+
+_CORS: dict[str, Any] = {
+    "allow_methods": ["GET", "POST"],
+    "allow_headers": ["authorization", "content-type", REQUEST_ID, DEADLINE_HEADER],
+    "expose_headers": [REQUEST_ID, "retry-after", "server-timing"],
+    "max_age": 600,
+}
 
 
 class DirectRoute(APIRoute):
@@ -58,7 +68,10 @@ def create_app(service: Service) -> FastAPI:
     add_reference(app)
     _add_page(app)
     install_problem_handlers(app)
-    app.add_middleware(ObserveRequests, metrics=service.metrics)
+    app.add_middleware(RequireKey, keys=service.keys)
+    if service.settings.cors_origins:
+        app.add_middleware(CORSMiddleware, allow_origins=service.settings.cors_origins, **_CORS)
+    app.add_middleware(ObserveRequests, metrics=service.metrics)  # around all others
     return app
 
 

@@ -20,7 +20,7 @@ _DESCRIPTION = (
     "`x-request-id` and `Server-Timing` (tokenize, queue, run, encode; milliseconds) come with every answer."
 )
 _REQUEST_SCHEMA = ClassifyRequest.model_json_schema()
-_STATUSES = (404, 413, 422, 500, 503, 504)
+_STATUSES = (400, 401, 403, 404, 408, 413, 422, 429, 431, 500, 503, 504)
 
 
 def _problem_response(status: int) -> dict[str, Any]:

@@ -12,6 +12,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from app.api.problems import problem_response
 from app.errors import InternalError
+from app.keys import Caller
 from app.logs import get_logger, where
 from app.metrics import OTHER_ROUTE, Metrics
 
@@ -87,7 +88,13 @@ class ObserveRequests:
             route=route,
             status=status,
             seconds=round(seconds, 6),
+            **_caller(scope),
         )
+
+
+def _caller(scope: Scope) -> dict[str, str]:
+    caller: Caller | None = scope["state"].get("caller")
+    return {} if caller is None else {"key": caller.key.name}
 
 
 def _request_id(request: Request) -> str:

@@ -25,7 +25,12 @@ class ClassifyRequest(BaseModel):
     truncate: Literal["error", "right", "left"] = Field(
         "error", description="For a document beyond the limit: refuse it, or cut its right or left end off."
     )
-    deadline_ms: int | None = Field(None, ge=1, le=3_600_000, description="How long the answer may take.")
+    deadline_ms: int | None = Field(
+        None,
+        ge=1,
+        le=3_600_000,
+        description="How long the answer may take; the header `x-request-deadline-ms` counts where it is less.",
+    )
 
     @property
     def texts(self) -> list[str]:

@@ -11,21 +11,21 @@ from rich.table import Table
 
 from app.commands.options import user_errors
 from app.errors import StartError
-from app.keys import Key, Scope, make_key, read_keys, write_keys
+from app.keys import Key, make_key, read_keys, write_keys
 from app.settings import read_settings
 
 keys = typer.Typer(name="keys", help="Make, list and remove API keys (docs/keys.md).", no_args_is_help=True)
 
 File = Annotated[Path | None, typer.Option("--file", help="The file of keys.  [READTRACE_KEYS]")]
 Name = Annotated[str, typer.Argument(help="Who uses the key.")]
-_RELOAD = "A service that runs takes the change over at SIGHUP, or when it is started anew."
+_RELOAD = "A running service takes the change over at SIGHUP."
 
 
 @keys.command()
 def new(
     name: Name,
     scope: Annotated[
-        list[Scope] | None, typer.Option(help="What the key may do; several may be named.  [classify]")
+        list[str] | None, typer.Option(help="classify or admin; may be given twice.  [default: classify]")
     ] = None,
     quota: Annotated[int | None, typer.Option(help="Tokens a minute; without it there is no limit.")] = None,
     file: File = None,
@@ -36,7 +36,7 @@ def new(
         known = read_keys(path) if path.exists() else ()
         if any(key.name == name for key in known):
             raise StartError(f"{path}: there is a key {name!r} already; `readtrace keys remove {name}` first")
-        text, key = make_key(name, tuple(scope or ["classify"]), quota)
+        text, key = make_key(name, scope or ["classify"], quota)
         write_keys(path, (*known, key))
     typer.echo(text)
     typer.echo(f"Keep it: it is shown only now. {_RELOAD}", err=True)

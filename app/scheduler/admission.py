@@ -10,8 +10,6 @@ from app.errors import QueueFull, RequestTooLarge, WaitTooLong
 from app.scheduler.backlog import Backlog
 from app.scheduler.document import Document
 
-_LONGEST_RETRY_SECONDS = 60
-
 
 @dataclass(frozen=True, slots=True)
 class Limits:
@@ -36,29 +34,45 @@ class Admission:
             QueueFull: too much waits already.
             WaitTooLong: they would wait beyond their deadline.
         """
-        queued = self._backlog
         tokens = sum(document.unread_tokens for document in documents)
-        self._check_size(len(documents), tokens)
+        if len(documents) > self._limits.documents or tokens > self._limits.tokens:
+            raise RequestTooLarge(
+                f"The request has {len(documents)} documents and {tokens} tokens to read; expected at most "
+                f"{self._limits.documents} and {self._limits.tokens}. Send it in parts."
+            )
+        self._check_room(len(documents), tokens)
+        self._check_wait(documents, now_seconds)
+
+    def check_early(self, probe: Document, documents: int, tokens: int, now_seconds: float) -> None:
+        """Refuse what ``check`` would refuse, by an estimate; an empty queue lets everything on to ``check``.
+
+        Raises:
+            QueueFull: too much waits already.
+            WaitTooLong: even the probe would wait beyond its deadline.
+        """
+        if self._backlog.documents:
+            self._check_room(min(documents, self._limits.documents), min(tokens, self._limits.tokens))
+            self._check_wait([probe], now_seconds)
+
+    def _check_room(self, documents: int, tokens: int) -> None:
+        queued = self._backlog
         if (
-            queued.documents + len(documents) > self._limits.documents
+            queued.documents + documents > self._limits.documents
             or queued.tokens + tokens > self._limits.tokens
         ):
             detail = f"{queued.documents} documents with {queued.tokens} unread tokens wait already."
-            raise QueueFull(detail, _retry_after_seconds(queued.seconds))
-        patience_seconds = min(document.deadline_seconds for document in documents) - now_seconds
-        wait_seconds = queued.wait_seconds(documents)
-        if wait_seconds > max(0.0, patience_seconds):
+            # Not less: which documents leave first, and with how many tokens, is not known beforehand.
+            raise QueueFull(detail, _whole(queued.seconds))
+
+    def _check_wait(self, documents: Sequence[Document], now_seconds: float) -> None:
+        patience_seconds = max(0.0, min(document.deadline_seconds for document in documents) - now_seconds)
+        wait_seconds = self._backlog.wait_seconds(documents)
+        if wait_seconds > patience_seconds:
             detail = f"The queue takes {wait_seconds:.1f} s; the deadline is in {patience_seconds:.1f} s."
-            raise WaitTooLong(detail, _retry_after_seconds(wait_seconds))
-
-    def _check_size(self, documents: int, tokens: int) -> None:
-        if documents > self._limits.documents or tokens > self._limits.tokens:
-            raise RequestTooLarge(
-                f"The request has {documents} documents and {tokens} tokens to read; expected at most "
-                f"{self._limits.documents} and {self._limits.tokens}. Send it in parts."
-            )
+            # The wait is engine time, so it falls by a second a second until it is within the patience.
+            raise WaitTooLong(detail, _whole(wait_seconds - patience_seconds))
 
 
-def _retry_after_seconds(wait_seconds: float) -> int:
-    """When a refused caller should come back: once what is queued now is read."""
-    return min(_LONGEST_RETRY_SECONDS, max(1, math.ceil(wait_seconds)))
+def _whole(seconds: float) -> int:
+    """``Retry-After``: a caller who comes back then is let in, unless others were quicker."""
+    return max(1, math.ceil(seconds))

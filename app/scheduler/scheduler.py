@@ -118,6 +118,20 @@ class Scheduler:
             self._changed.notify(len(documents))
             self._observe_queue()
 
+    def check_early(self, probe: Document, documents: int, tokens: int) -> None:
+        """Refuse a request, of which only the size is known, where too much waits already.
+
+        Args:
+            probe: as long as the longest document of the request, up to one segment; it is not queued.
+            documents: of the request.
+            tokens: of the request, over all passes, as estimated.
+
+        Raises:
+            Refused: not now; the error says when to come back.
+        """
+        with self._changed:
+            self._admission.check_early(probe, documents, tokens, self._clock())
+
     def take(self) -> Batch | None:
         """Wait for work; the next batch, or None once the scheduler is closed."""
         with self._changed:

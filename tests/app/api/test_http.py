@@ -74,7 +74,21 @@ def test_openapi_documents_classify_with_example_and_problems(client: httpx.Clie
     request = operation["requestBody"]["content"]["application/json"]
     assert client.post("/classify", json=request["example"]).status_code == 200
     assert set(request["schema"]["properties"]) >= {"input", "model", "explain", "truncate", "deadline_ms"}
-    assert set(operation["responses"]) == {"200", "404", "413", "422", "500", "503", "504"}
+    assert set(operation["responses"]) == {
+        "200",
+        "400",
+        "401",
+        "403",
+        "404",
+        "408",
+        "413",
+        "422",
+        "429",
+        "431",
+        "500",
+        "503",
+        "504",
+    }
     for status, answer in operation["responses"].items():
         assert status == "200" or "application/problem+json" in answer["content"]
 
