@@ -2,14 +2,16 @@ from __future__ import annotations
 
 import json
 import math
+import signal
 import stat
+import time
 from pathlib import Path
 
 import httpx
 import pytest
-from typer.testing import CliRunner, Result
 from hypothesis import given
 from hypothesis import strategies as st
+from typer.testing import CliRunner, Result
 
 from app.cli import cli
 from app.errors import QuotaExceeded, StartError
@@ -193,6 +195,28 @@ def test_service_with_keys_asks_for_one(bundles: Path, tmp_path: Path) -> None:
     log = "".join(server.log)
     assert '"key":"shop"' in log
     assert all(key.split("_", 2)[2] not in log for key in (shop, ops, small))
+
+
+def test_keys_are_read_anew_at_a_signal(bundles: Path, tmp_path: Path) -> None:
+    path = tmp_path / "keys.json"
+    (old, old_key), (added, added_key) = new("old"), new("added")
+    write_keys(path, [old_key])
+
+    def await_status(client: httpx.Client, key: str, status: int) -> None:
+        while client.get("/v1/models", headers=bearer(key)).status_code != status:
+            time.sleep(0.02)
+
+    with running_server(bundles, keys=str(path)) as server, server.client() as client:
+        await_status(client, old, 200)
+        write_keys(path, [added_key])
+        server.process.send_signal(signal.SIGHUP)
+        await_status(client, added, 200)
+        await_status(client, old, 401)
+        path.write_text("{")
+        server.process.send_signal(signal.SIGHUP)
+        while "keys_not_reloaded" not in "".join(server.log):
+            time.sleep(0.02)
+        await_status(client, added, 200)
 
 
 def test_service_without_keys_serves_all_but_admin(client: httpx.Client) -> None:

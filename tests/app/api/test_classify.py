@@ -182,6 +182,23 @@ def test_deadline_that_cannot_be_met_is_504(classify: Classify) -> None:
     assert_problem(classify("good " * 30_000, deadline_ms=1), 504, "deadline-exceeded")
 
 
+@pytest.mark.parametrize(
+    ("header", "body"), [("1", {}), ("1", {"deadline_ms": 9000}), ("9000", {"deadline_ms": 1})]
+)
+def test_least_of_the_deadlines_counts(client: httpx.Client, header: str, body: dict[str, int]) -> None:
+    request = {"input": "good " * 30_000, "explain": "none", **body}
+    response = client.post("/classify", json=request, headers={"x-request-deadline-ms": header})
+    assert_problem(response, 504, "deadline-exceeded")
+
+
+@pytest.mark.parametrize("header", ["", "0", "-5", "1e3", "٣", "3600001", "9" * 5000])
+def test_wrong_deadline_header_is_told_what_was_expected(client: httpx.Client, header: str) -> None:
+    response = client.post(
+        "/classify", json={"input": "good"}, headers=[(b"x-request-deadline-ms", header.encode())]
+    )
+    assert_problem(response, 422, "invalid-request", "milliseconds from 1 to 3600000")
+
+
 def test_timing_header_has_every_stage(classify: Classify) -> None:
     header = classify("good film").headers["server-timing"]
     stages = dict(re.findall(r"(\w+);dur=([0-9.]+)", header))
