@@ -141,5 +141,5 @@ def test_long_text_neither_freezes_the_page_nor_draws_a_point_per_word(page: Pag
 
 def test_page_has_a_strict_policy(page: Page, url: str) -> None:
     policy = page.request.get(url).headers["content-security-policy"]
-    assert "default-src 'self'" in policy
+    assert "default-src 'none'; script-src 'self';" in policy
     assert "unsafe" not in policy
