@@ -21,8 +21,13 @@ MEBIBYTE = b" " * 2**20
 @pytest.fixture(scope="module")
 def hasty(bundles: Path) -> Iterator[Server]:
     """A server that waits for nobody."""
-    timeouts = {f"{what}_timeout_seconds": "0.3" for what in ("head", "body", "write")}
-    with running_server(bundles, max_connections="20", **timeouts) as server:
+    with running_server(
+        bundles,
+        max_connections="20",
+        head_timeout_seconds="0.3",
+        body_timeout_seconds="0.3",
+        write_timeout_seconds="0.3",
+    ) as server:
         yield server
 
 
