@@ -1,7 +1,7 @@
 /** The answer and what it cost: classes with their probabilities, and the facts beside them. */
 
 import { count, digits, element, milliseconds, percent, sentence, signed, swatch } from "./dom.js";
-import { classColour, leading, wordAt } from "./reading.js";
+import { classColour, groupColour, leading, wordAt } from "./reading.js";
 
 /** Fill the answer card. */
 export function showAnswer(reading, answer, model) {
@@ -29,6 +29,7 @@ function makeBar(reading, label, index, probability) {
 export function showFacts(reading, answer, timing) {
   const facts = [["Words", digits(reading.spans.length)]];
   if (reading.skipped) facts.push(["Skipped", describeSkips(reading)]);
+  if (reading.skimmed) facts.push(["Skimmed", describeSkims(reading, answer)]);
   if (answer.groups) facts.push(["Updates by memory group", answer.groups.updates.map(digits).join(" · ")]);
   if (answer.forgetting) {
     facts.push(["Forgetting rate by memory group", answer.forgetting.mean_rates.map(percent).join(" · ")]);
@@ -44,6 +45,11 @@ function describeSkips(reading) {
   return `${percent(reading.skipRate)} (${count(skipped, "word")})`;
 }
 
+function describeSkims(reading, answer) {
+  const skimmed = reading.skimmed.filter(Boolean).length;
+  return `${percent(answer.skim_map.skim_rate)} (${count(skimmed, "word")})`;
+}
+
 function describeStages({ stages }) {
   if (!stages.length) return "not told";
   const total = stages.reduce((sum, stage) => sum + stage.durationMs, 0);
@@ -56,6 +62,7 @@ function describeStages({ stages }) {
 export function showReadout(reading, index) {
   const head = element("p", "head", "After ", element("strong", "", wordAt(reading, index)));
   if (reading.skipped?.[index]) head.append(element("span", "badge", "skipped"));
+  if (reading.skimmed?.[index]) head.append(element("span", "badge", "skimmed"));
   const place = `word ${digits(index + 1)} of ${digits(reading.spans.length)}`;
   head.append(element("span", "place", place));
   const shares = element("p", "shares");
@@ -65,7 +72,23 @@ export function showReadout(reading, index) {
     shares.append(makeShare(swatch(classColour(reading, at)), label, probability));
   });
   if (reading.keepProbability) shares.append(makeShare("keep", percent(reading.keepProbability[index])));
+  if (reading.readProbability) shares.append(makeShare("read", percent(reading.readProbability[index])));
+  if (reading.attention) shares.append(makeShare("attention", percent(reading.attention[index])));
+  if (reading.ngramShare) shares.append(makeShare("features won here", percent(reading.ngramShare[index])));
+  reading.forgettingRates?.[index].forEach((rate, group) => {
+    shares.append(makeShare(swatch(groupColour(group)), `group ${group + 1} forgets`, percent(rate)));
+  });
+  if (reading.periods) shares.append(makeGroups(reading.periods, index));
   document.getElementById("readout").replaceChildren(head, shares);
+}
+
+/** Which memory groups run at a word. */
+function makeGroups(periods, index) {
+  const groups = periods.map((period, group) => {
+    const runs = (index + 1) % period === 0;
+    return element("span", runs ? "badge runs" : "badge rests", `${group + 1}`);
+  });
+  return element("span", "share", periods.length > 1 ? "groups updated" : "group updated", ...groups);
 }
 
 function makeShare(...parts) {
@@ -80,6 +103,13 @@ export function showLegend(reading, trace) {
     const meaning = " not read into the memory; keep is the probability that it is";
     entries.push(element("li", "", element("span", "word skipped", "skipped"), meaning));
   }
+  if (reading.skimmed) {
+    entries.push(element("li", "", element("span", "word skimmed", "skimmed"), " changes a few units of the memory only"));
+  }
+  reading.forgettingRates?.[0].forEach((_, group) => {
+    const name = group === 0 ? "memory group 1, the slowest" : `memory group ${group + 1}`;
+    entries.push(element("li", "", swatch(groupColour(group)), name));
+  });
   document.getElementById("legend").replaceChildren(...entries);
   const kind = element("span", "badge", reading.causal ? "Causal" : "Not causal");
   document.getElementById("caption").replaceChildren(kind, " ", sentence(trace.meaning));

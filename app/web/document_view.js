@@ -29,8 +29,16 @@ export class DocumentView {
       return word;
     });
     fragment.append(reading.text.slice(end));
+    this.#underline(reading);
     this.container.replaceChildren(fragment);
     this.container.scrollTop = 0;
+  }
+
+  /** Frame the words of an entry of the evidence, or none. */
+  highlight(entry) {
+    for (const word of this.container.querySelectorAll(".highlighted")) word.classList.remove("highlighted");
+    if (!entry) return;
+    for (const word of this.words.slice(entry.first, entry.last + 1)) word.classList.add("highlighted");
   }
 
   select(index) {
@@ -57,6 +65,18 @@ export class DocumentView {
     }
   }
 
+  /** Where n-grams share words, the stronger one's line is drawn. */
+  #underline(reading) {
+    for (const { first, last, weight, colour, strength } of (reading.evidence ?? []).toReversed()) {
+      for (const word of this.words.slice(first, last + 1)) {
+        word.classList.add("evident");
+        word.classList.toggle("against", weight < 0);
+        word.style.setProperty("--line-colour", colour);
+        word.style.setProperty("--line-strength", strength.toFixed(3));
+      }
+    }
+  }
+
   #point(event, onSelect) {
     const word = event.target.closest(".word");
     if (word) onSelect(Number(word.dataset.index));
@@ -78,6 +98,7 @@ function makeWord(reading, index) {
   if (reading.skipped?.[index]) {
     word.classList.add("skipped");
   } else {
+    if (reading.skimmed?.[index]) word.classList.add("skimmed");
     const { colour, strength } = tone(reading, index);
     word.style.setProperty("--colour", colour);
     word.style.setProperty("--strength", strength.toFixed(3));

@@ -1,18 +1,26 @@
 /** The page: what is pasted goes to the service, and its reading is shown. */
 
 import { showAnswer, showFacts, showLegend, showReadout } from "./answer_view.js";
+import { answerChart, forgettingChart } from "./charts.js";
 import { CurveView } from "./curve_view.js";
 import { DocumentView } from "./document_view.js";
 import { count, element } from "./dom.js";
+import { EvidenceView } from "./evidence_view.js";
 import { examplesFor } from "./examples.js";
 import { makeReading } from "./reading.js";
 import { Problem, classify, listModels } from "./service.js";
 
 const byId = (id) => document.getElementById(id);
 const documentView = new DocumentView(byId("document"), (index) => select(index));
-const curveView = new CurveView(byId("curve"), (index) => {
+const selectAndReveal = (index) => {
   select(index);
   documentView.reveal();
+};
+const curveView = new CurveView(byId("curve"), selectAndReveal);
+const forgettingView = new CurveView(byId("forgetting-curve"), selectAndReveal);
+const evidenceView = new EvidenceView(byId("evidence"), (entry) => {
+  documentView.highlight(entry);
+  if (entry) selectAndReveal(entry.last);
 });
 const ARCHITECTURES = {
   lstm: "LSTM",
@@ -29,8 +37,6 @@ const ARCHITECTURES = {
   text_cnn: "TextCNN",
   c_lstm: "C-LSTM",
   self_attentive_lstm: "self-attentive LSTM",
-  c_lstm: "C-LSTM",
-  self_attentive_lstm: "self-attentive LSTM",
   rnn: "RNN",
   bag_of_words: "bag of words",
 };
@@ -41,6 +47,7 @@ let running = null; // AbortController of the request under way
 function select(index) {
   documentView.select(index);
   curveView.select(index);
+  if (reading.forgettingRates) forgettingView.select(index);
   showReadout(reading, index);
 }
 
@@ -75,7 +82,10 @@ function showResult(answer, model, timing) {
   showFacts(reading, answer, timing);
   showLegend(reading, model.explains.trace);
   documentView.show(reading);
-  curveView.show(reading);
+  curveView.show(answerChart(reading));
+  byId("forgetting").hidden = !reading.forgettingRates;
+  if (reading.forgettingRates) forgettingView.show(forgettingChart(reading));
+  evidenceView.show(reading);
   select(reading.spans.length - 1);
   bringIntoView(byId("result"));
   byId("status").textContent = `${answer.label}, after ${count(reading.spans.length, "word")}`;

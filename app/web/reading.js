@@ -13,13 +13,29 @@ const PALETTE_SIZE = 8; // --class-0 … --class-7 in page.css
  * @property {boolean[] | null} skipped
  * @property {number[] | null} keepProbability
  * @property {number | null} skipRate
+ * @property {boolean[] | null} skimmed words that only the small cell read
+ * @property {number[] | null} readProbability
+ * @property {number[][] | null} forgettingRates one row per word, one column per memory group, the slowest first
+ * @property {number[] | null} periods of the memory groups: group k runs at every so many-th word
+ * @property {number[] | null} attention one share per word
+ * @property {number[] | null} ngramShare per word, the share of the features won by windows that end there
+ * @property {Evidence[] | null} evidence what decided, the strongest first
+ * @property {string} answer the label
  * @property {boolean} causal
+ *
+ * @typedef {object} Evidence words that decided together
+ * @property {number} first index of the first word
+ * @property {number} last index of the last word
+ * @property {number} weight
+ * @property {number | null} share
+ * @property {string} colour
+ * @property {number} strength in [0, 1], beside the strongest
  */
 
 /** @returns {Reading} */
 export function makeReading(text, answer, labels, model) {
-  const { steps, skip_map: skipMap } = answer;
-  return {
+  const { steps, skip_map: skipMap, skim_map: skimMap } = answer;
+  const reading = {
     text,
     labels,
     probabilities: steps.probs,
@@ -29,8 +45,32 @@ export function makeReading(text, answer, labels, model) {
     skipped: skipMap?.skipped ?? null,
     keepProbability: skipMap?.keep_probability ?? null,
     skipRate: skipMap?.skip_rate ?? null,
+    skimmed: skimMap?.skimmed ?? null,
+    readProbability: skimMap?.read_probability ?? null,
+    forgettingRates: answer.forgetting?.rates ?? null,
+    periods: answer.groups?.periods ?? null,
+    attention: answer.attention?.weights ?? null,
+    ngramShare: answer.ngrams?.share ?? null,
+    answer: answer.label,
     causal: steps.causal,
   };
+  reading.evidence = makeEvidence(reading, answer);
+  return reading;
+}
+
+function makeEvidence(reading, { ngrams, attention }) {
+  const top = ngrams?.top ?? attention?.top.map((word) => ({ ...word, first: word.index, last: word.index }));
+  if (!top) return null;
+  const strongest = Math.max(...top.map(({ weight }) => Math.abs(weight)), Number.MIN_VALUE);
+  const winner = classColour(reading, reading.labels.indexOf(reading.answer));
+  return top.map(({ first, last, weight, share = null }) => ({
+    first,
+    last,
+    weight,
+    share,
+    colour: ngrams ? (weight < 0 ? "var(--neutral)" : winner) : "var(--focus)",
+    strength: Math.abs(weight) / strongest,
+  }));
 }
 
 /**
@@ -59,6 +99,11 @@ export function leading(values) {
 export function classColour(reading, index) {
   if (reading.polarity) return sideColour(reading.polarity[index]);
   return index < PALETTE_SIZE ? `var(--class-${index})` : "var(--neutral)";
+}
+
+/** @returns {string} the CSS colour of a memory group */
+export function groupColour(index) {
+  return `var(--class-${PALETTE_SIZE - 1 - (index % PALETTE_SIZE)})`; // from the other end: classes have the first
 }
 
 /**

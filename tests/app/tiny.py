@@ -2,7 +2,8 @@
 
 ``write_reviews`` writes a one-pass LSTM with polarity and memory groups, ``write_topics`` a model of two
 passes: a backward LSTM that writes a feature per word, and a forward LSTM that skips words by it;
-``write_phrases`` writes a model that pools features of every two neighbouring words.
+``write_phrases`` writes a model that pools features of every two neighbouring words; ``write_memories`` an LSTM that
+tells forgetting rates, skims, and attends.
 """
 
 from __future__ import annotations
@@ -212,6 +213,67 @@ def write_phrases(root: Path, name: str = "phrases", version: str = "1", seed: i
         trace=TraceSpec(causal=True, meaning="The answer for the words so far."),
         windows=(_WINDOW,),
     )
+
+
+def write_memories(root: Path, name: str = "memories", version: str = "1", seed: int = 5) -> Path:
+    """Write the bundle that forgets, skims and attends, and return its folder."""
+    folder = _folder(root, name, version)
+    hops = (1,)
+    reading = PassSpec(
+        name="read",
+        graph="read.onnx",
+        states=(*_states(""), TensorSpec(name="total", shape=hops)),
+        steps=(
+            *_answer(2),
+            TensorSpec(name="forgetting_rates", shape=(2,)),
+            TensorSpec(name="read_probability"),
+            TensorSpec(name="skimmed", dtype="bool"),
+            TensorSpec(name="attention_score", shape=hops),
+        ),
+        results=tuple(TensorSpec(name=f"attention_{name}", shape=hops) for name in ("largest", "sum")),
+    )
+    _telling_graph(seed).save(folder / reading.graph, reading)
+    return _finish(
+        folder,
+        (reading,),
+        architecture="clstm",
+        labels=("negative", "positive"),
+        polarity=(-1.0, 1.0),
+        trace=TraceSpec(causal=True, meaning="The answer for the words so far."),
+    )
+
+
+def _telling_graph(seed: int) -> _Graph:
+    """An LSTM whose states also give rates, a decision and a score; 1 stands for the largest, which none is above."""
+    graph = _Graph(seed)
+    hidden = graph.lstm("", graph.embed(), _EMBEDDING, "forward")
+    graph.classify(hidden, 2)
+    graph.constant("axis_last", np.array([-1], np.int64))
+    graph.constant("half", np.array(0.5, np.float32))
+    graph.constant("one", np.array(1, np.float32))
+    graph.constant("nothing", np.array(0, np.float32))
+    graph.constant("first", np.array(0, np.int64))
+    graph.constant("step", np.array(1, np.int64))
+    graph.add("Sigmoid", [graph.dense(hidden, _HIDDEN, 2, "rate_sums")], ["forgetting_rates"])
+    graph.add("Squeeze", [graph.dense(hidden, _HIDDEN, 1, "decision"), "axis_last"], ["decision_row"])
+    graph.add("Sigmoid", ["decision_row"], ["read_probability"])
+    graph.add("Less", ["read_probability", "half"], ["skimmed"])
+    graph.add("Sigmoid", [graph.dense(hidden, _HIDDEN, 1, "score_sums")], ["attention_score"])
+    graph.add("Sub", ["attention_score", "one"], ["below_largest"])
+    graph.add("Exp", ["below_largest"], ["shares"])
+    graph.add("Shape", ["token_ids"], ["length"], start=1, end=2)
+    graph.add("Squeeze", ["length"], ["length_scalar"])
+    graph.add("Range", ["first", "length_scalar", "step"], ["words"])
+    graph.add("Unsqueeze", ["lengths", "axis1"], ["limits"])
+    graph.add("Less", ["words", "limits"], ["real"])
+    graph.add("Unsqueeze", ["real", "axis_last"], ["real_shares"])
+    graph.add("Where", ["real_shares", "shares", "nothing"], ["shares_found"])
+    graph.add("ReduceSum", ["shares_found", "axis1"], ["here"], keepdims=0)
+    graph.add("Add", ["total", "here"], ["total_next"])
+    graph.add("Identity", ["total_next"], ["attention_sum"])
+    graph.add("Mul", ["total", "nothing"], ["none"])
+    graph.add("Add", ["none", "one"], ["attention_largest"])
+    return graph
 
 
 def _pooling_graph(seed: int) -> _Graph:

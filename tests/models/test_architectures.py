@@ -561,6 +561,13 @@ def test_parameters_of_window_models(config: AnyModelConfig, parameters: int) ->
         assert counted == parameters + 151 * (classes - 2)
 
 
+def test_parameters_of_mode_lstm_on_an_encoders_features() -> None:
+    """BERT's 768 numbers per word in place of 350."""
+    model = build(MODELSTMConfig(), torch.zeros(5, 768), 2)
+    counted = sum(p.numel() for name, p in model.named_parameters() if name != "embedding.weight")
+    assert counted == 1_028_252
+
+
 @pytest.mark.parametrize("scales", [(), (0,), (65,)])
 def test_windows_must_have_a_word_and_fit_into_a_graph(scales: tuple[int, ...]) -> None:
     with pytest.raises(ValidationError, match="scales"):

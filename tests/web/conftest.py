@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import pytest
 from playwright.sync_api import Browser, ConsoleMessage, Page
 
-from tests.app.tiny import write_all, write_reviews
+from tests.app.tiny import write_all, write_memories, write_phrases, write_reviews
 from tests.service import running_server
 from tests.web.actions import open_page
 from tests.web.browser import running_browser
@@ -13,9 +13,11 @@ from tests.web.browser import running_browser
 
 @pytest.fixture(scope="session")
 def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """A service with two tiny models, one under a shipped model's name, and one that must be refused."""
+    """A service with tiny models, one under a shipped model's name, and one that must be refused."""
     root = write_all(tmp_path_factory.mktemp("bundles"))
     write_reviews(root, name="sst2")
+    write_phrases(root)
+    write_memories(root)
     broken = write_reviews(root, name="broken")
     (broken / "read.onnx").write_bytes(b"not what was hashed")
     with running_server(root) as server:
