@@ -28,7 +28,7 @@ from export.card import Comparison, read_comparisons, write_card
 from export.graph import OPSET
 from export.lowering.base import Lowered, array
 from export.lowering.registry import lower
-from export.proof import TOLERANCE, Proof, TokenIds, prove
+from export.proof import Proof, TokenIds, prove
 from export.reading import GraphReader
 from models.data.rows import Columns, read_rows
 from models.errors import ConfigError, RunError
@@ -176,7 +176,7 @@ def _write(
             metrics=_metrics(folder),
         ),
         golden=golden,
-        golden_tolerance=TOLERANCE,
+        golden_tolerance=evidence[0].tolerance,
         sha256={path.name: file_sha256(path) for path in sorted(target.iterdir())},
     )
     (target / CARD).write_text(write_card(manifest, record, *evidence), encoding="utf-8")

@@ -3,10 +3,15 @@
 Checked on random and on real documents: whole and cut into segments of every length bucket, alone and in padded
 batches; against PyTorch within `TOLERANCE`; for models that skip or skim, the same decision at every word; and for
 models of windows, that the windows told are those that won.
+
+A recurrent network may amplify rounding from word to word until float32 itself no longer holds `TOLERANCE`, as a plain
+RNN does on long documents. How far is measured on each document, against the same network in float64, and the graph
+may be off by a few times as much there.
 """
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -23,6 +28,7 @@ from models.architectures.windows import WindowModel
 from models.errors import ReadtraceTrainingError
 
 TOLERANCE = 1e-5  # largest difference of a probability; float32 sums taken in another order give about 1e-6
+_NOISE_FACTOR = 4.0  # the graph and PyTorch both round: their difference may exceed what one of them is off
 _DECISION_MARGIN = 1e-5  # decisions this close to a tie, in probability, may fall either way in float32
 _DECISIONS = {"skipped": "keep_probability", "skimmed": "read_probability"}  # what is decided, and by what
 _RANDOM_DOCUMENTS = 24
@@ -42,6 +48,9 @@ class Proof:
     documents: int
     words: int
     probability_difference: float
+    tolerance: (
+        float  # the largest that a document was granted: TOLERANCE, or more where float32 is worse than that
+    )
     keep_difference: float | None  # of the probabilities that decide
     decisions: int | None  # compared, all equal
     batch_invariant: bool  # bit-equal alone, in batches and in segments
@@ -51,7 +60,7 @@ class Proof:
         invariant = "bit-equal" if self.batch_invariant else "equal within the tolerance"
         return (
             f"{self.documents} documents, {self.words:,} words: largest difference to PyTorch "
-            f"{self.probability_difference:.1e} (tolerance {TOLERANCE:.0e}){decisions}; "
+            f"{self.probability_difference:.1e} (tolerance {self.tolerance:.0e}){decisions}; "
             f"alone, batched and in segments {invariant}"
         )
 
@@ -73,7 +82,8 @@ def prove(model: Architecture, lowered: Lowered, real: Sequence[TokenIds], seed:
         _check_signature(lowered.graphs[reading.graph], reading)
     longest = lowered.length_buckets[-1]
     documents = [*random_documents(model.embedding.num_embeddings, longest, seed), *real]
-    expected = [_expected(model, document) for document in documents]
+    exact = copy.deepcopy(model).double()
+    expected = [_expected(model, exact, document) for document in documents]
     alone = [reader.read([document], longest)[0] for document in documents]
     differences = [_difference(e, found, n) for n, (e, found) in enumerate(zip(expected, alone, strict=True))]
     if isinstance(model, WindowModel):
@@ -94,6 +104,7 @@ def prove(model: Architecture, lowered: Lowered, real: Sequence[TokenIds], seed:
         documents=len(documents),
         words=words,
         probability_difference=max(probability for probability, _ in differences),
+        tolerance=max(one.tolerance for one in expected),
         keep_difference=max(keep for _, keep in differences) if decides else None,
         decisions=words if decides else None,
         batch_invariant=invariant,
@@ -115,10 +126,18 @@ class _Expected:
     told: Arrays
     decided: str | None
     margin: NDArray[np.float32]
+    tolerance: float
 
 
 @torch.inference_mode()
-def _expected(model: Architecture, document: TokenIds) -> _Expected:
+def _expected(model: Architecture, exact: Architecture, document: TokenIds) -> _Expected:
+    trace, told = _told(model, document)
+    decided = next((name for name in _DECISIONS if name in told), None)
+    noise = _noise(told, _told(exact, document)[1], decided)
+    return _Expected(told, decided, _margin(trace, told, decided), max(TOLERANCE, _NOISE_FACTOR * noise))
+
+
+def _told(model: Architecture, document: TokenIds) -> tuple[Trace, Arrays]:
     token_ids = torch.from_numpy(document.astype(np.int64))[None]
     trace = model.trace(token_ids, torch.tensor([len(document)]))
     told: Arrays = {"probabilities": torch.softmax(trace.logits, dim=-1)[0].numpy()}
@@ -126,8 +145,16 @@ def _expected(model: Architecture, document: TokenIds) -> _Expected:
         values: torch.Tensor | None = getattr(trace, name)
         if values is not None:
             told[name] = values[0].numpy()
-    decided = next((name for name in _DECISIONS if name in told), None)
-    return _Expected(told, decided, _margin(trace, told, decided))
+    return trace, told
+
+
+def _noise(single: Arrays, double: Arrays, decided: str | None) -> float:
+    """How far the probabilities in float32 are from those in float64, up to a decision that differs."""
+    end = len(single["probabilities"])
+    if decided is not None:
+        (flipped,) = np.nonzero(single[decided] != double[decided])
+        end = int(flipped[0]) if len(flipped) else end
+    return _largest(double["probabilities"][:end], single["probabilities"][:end])
 
 
 def _margin(trace: Trace, told: Arrays, decided: str | None) -> NDArray[np.float32]:
@@ -167,11 +194,11 @@ def _difference(expected: _Expected, found: Arrays, document: int) -> tuple[floa
         rates = _largest(told["forgetting_rates"], found["forgetting_rates"])
     if "attention" in told:
         attention = _largest(told["attention"], attention_of(found))
-    if not np.max([probability, keep, rates, attention]) <= TOLERANCE:  # NaN fails too
+    if not np.max([probability, keep, rates, attention]) <= expected.tolerance:  # NaN fails too
         raise ProofError(
             f"document {document} of {len(told['probabilities'])} words: probabilities differ by "
             f"{probability:.1e}, keep probabilities by {keep:.1e}, forgetting rates by {rates:.1e}, "
-            f"attention by {attention:.1e}; the tolerance is {TOLERANCE:.0e}"
+            f"attention by {attention:.1e}; the tolerance is {expected.tolerance:.0e}"
         )
     return probability, keep
 

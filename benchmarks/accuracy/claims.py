@@ -1,0 +1,95 @@
+"""The papers' claims held against the results (claims.toml)."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from math import sqrt
+from statistics import mean, stdev
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict
+
+from benchmarks.accuracy.grid import HERE, Unit
+from benchmarks.accuracy.results import RowResult
+
+
+class Claim(BaseModel):
+    """`better` is at least `margin` points above `than`, as means over rows."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    text: str
+    better: tuple[str, ...]
+    than: tuple[str, ...]
+    margin: float = 0.0
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What the results say of a claim; figures in percent and points."""
+
+    claim: Claim
+    outcome: Literal["holds", "does not hold", "within noise", "not measured"]
+    better: float = 0.0
+    than: float = 0.0
+    error: float = 0.0  # standard error of the difference
+    units: int = 0  # trainings that both sides share
+
+
+def read_claims() -> list[Claim]:
+    """The claims in the papers' order."""
+    with (HERE / "claims.toml").open("rb") as file:
+        return [Claim.model_validate(claim) for claim in tomllib.load(file)["claims"]]
+
+
+def judge(claim: Claim, results: Mapping[str, RowResult]) -> Verdict:
+    """Compare both sides on the seeds and folds that they share, pair by pair.
+
+    `within noise`: the difference is smaller than two of its standard errors. A pair of single trainings has no
+    spread of its own, so for it the spread is that of the test split's size.
+    """
+    differences, errors, better, than, units = [], [], [], [], 0
+    for left, right in zip(claim.better, claim.than, strict=True):
+        pairs = _pairs(results.get(left), results.get(right))
+        if not pairs:
+            return Verdict(claim, "not measured")
+        gaps = [100 * (a - b) for a, b in pairs]
+        differences.append(mean(gaps))
+        errors.append(
+            stdev(gaps) / sqrt(len(gaps)) if len(gaps) > 1 else _sampling_error(results[left], pairs[0])
+        )
+        better.append(100 * mean(a for a, _ in pairs))
+        than.append(100 * mean(b for _, b in pairs))
+        units += len(pairs)
+    error = sqrt(sum(one**2 for one in errors)) / len(errors)
+    gap = mean(differences) - claim.margin
+    outcome: Literal["holds", "does not hold", "within noise"] = "holds" if gap >= 0 else "does not hold"
+    if abs(gap) < 2 * error:
+        outcome = "within noise"
+    return Verdict(claim, outcome, mean(better), mean(than), error, units)
+
+
+def common_units(results: Sequence[RowResult]) -> list[Unit]:
+    """The trainings that all of some rows have."""
+    names = set.intersection(*(set(result.units) for result in results)) if results else set()
+    return sorted(
+        Unit("fold" if name.startswith("fold") else "seed", int(name.rpartition("-")[2])) for name in names
+    )
+
+
+def _pairs(left: RowResult | None, right: RowResult | None) -> list[tuple[float, float]]:
+    if left is None or right is None:
+        return []
+    return [
+        (left.units[str(unit)].test_accuracy, right.units[str(unit)].test_accuracy)
+        for unit in common_units([left, right])
+    ]
+
+
+def _sampling_error(result: RowResult, pair: tuple[float, float]) -> float:
+    """In points, as if both models erred independently: an upper bound for two models on one split."""
+    unit = next(iter(result.units.values()))
+    documents = sum(decile.documents for decile in unit.test_by_length)
+    return 100 * sqrt(sum(share * (1 - share) for share in pair) / documents)
