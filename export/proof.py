@@ -141,7 +141,7 @@ def _told(model: Architecture, document: TokenIds) -> tuple[Trace, Arrays]:
     token_ids = torch.from_numpy(document.astype(np.int64))[None]
     trace = model.trace(token_ids, torch.tensor([len(document)]))
     told: Arrays = {"probabilities": torch.softmax(trace.logits, dim=-1)[0].numpy()}
-    for name in (*_DECISIONS, *_DECISIONS.values(), "forgetting_rates", "attention"):
+    for name in (*_DECISIONS, *_DECISIONS.values(), "forgetting_rates", "attention", "half_logits"):
         values: torch.Tensor | None = getattr(trace, name)
         if values is not None:
             told[name] = values[0].numpy()
@@ -189,16 +189,19 @@ def _difference(expected: _Expected, found: Arrays, document: int) -> tuple[floa
         if (name := _DECISIONS[decided]) in told:
             keep = _largest(told[name][:end], found[name][:end])
     probability = _largest(told["probabilities"][:end], found["probabilities"][:end])
-    rates = attention = 0.0
+    rates = attention = halves = 0.0
     if "forgetting_rates" in told:
         rates = _largest(told["forgetting_rates"], found["forgetting_rates"])
     if "attention" in told:
         attention = _largest(told["attention"], attention_of(found))
-    if not np.max([probability, keep, rates, attention]) <= expected.tolerance:  # NaN fails too
+    if "half_logits" in told:  # not bounded as the others are
+        halves = _largest(told["half_logits"], found["half_logits"]) / (1 + np.abs(told["half_logits"]).max())
+    if not np.max([probability, keep, rates, attention, halves]) <= expected.tolerance:  # NaN fails too
         raise ProofError(
             f"document {document} of {len(told['probabilities'])} words: probabilities differ by "
             f"{probability:.1e}, keep probabilities by {keep:.1e}, forgetting rates by {rates:.1e}, "
-            f"attention by {attention:.1e}; the tolerance is {expected.tolerance:.0e}"
+            f"attention by {attention:.1e}, logits of the halves by {halves:.1e}; "
+            f"the tolerance is {expected.tolerance:.0e}"
         )
     return probability, keep
 

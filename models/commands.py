@@ -16,7 +16,7 @@ from models.data.labels import given_labels
 from models.data.rows import Columns
 from models.errors import ConfigError, RunError
 from models.preparation import Prepared, prepare
-from models.reports import show_bad_rows, show_prepared, show_report
+from models.reports import show_bad_rows, show_prepared, show_report, show_shortened
 from models.text.tokenizer import vocabulary
 from models.training.evaluate import Report, evaluate
 from models.training.progress import ConsoleProgress
@@ -52,7 +52,7 @@ def train(config: RunConfig, out: Path, options: RunOptions, console: Console) -
     show_prepared(prepared, console)
     with ConsoleProgress(console) as progress:
         trainer = _trainer(prepared, folder, options, progress)
-        folder.create(prepared.record, prepared.tokenizer)
+        folder.create(prepared.record, prepared.tokenizer, trainer.model.encoder)
         _finish(trainer, console)
 
 
@@ -99,10 +99,13 @@ def evaluate_file(
     bad = options.bad_rows()
     trained_on = record.config.data
     rows = load_rows([data], columns or Columns(trained_on.text_column, trained_on.label_column), bad)
-    documents = encode_rows(rows, given_labels(record.labels, {}), folder.tokenizer(), bad)
-    show_bad_rows(bad, console)
     device = choose_device(options.device)
-    report = evaluate(folder.model(device), documents, device)
+    model = folder.model(device)
+    longest = None if model.encoder is None else model.encoder.positions
+    documents = encode_rows(rows, given_labels(record.labels, {}), folder.tokenizer(), bad, longest)
+    show_bad_rows(bad, console)
+    show_shortened(documents, "", console)
+    report = evaluate(model, documents, device)
     show_report(report, record.labels, console)
     split = name or data.name.split(".")[0]
     folder.write_evaluation(split, json.dumps({"file": data.name, **report.as_dict()}, indent=2))
@@ -128,8 +131,8 @@ def _trainer(
     torch.set_num_threads(options.threads)
     config = prepared.record.config
     torch.manual_seed(config.training.seed)
-    words = torch.from_numpy(prepared.embedding)
-    model = build(config.model, words, len(prepared.record.labels), vocabulary(prepared.tokenizer))
+    known = vocabulary(prepared.tokenizer)
+    model = build(config.model, prepared.words, len(prepared.record.labels), known)
     device = choose_device(options.device)
     return Trainer(model.to(device), config.training, prepared.train, prepared.dev, folder, progress)
 

@@ -44,13 +44,25 @@ class VectorsConfig(_Config):
     files: tuple[str, ...] = ()
 
 
+class EncoderConfig(_Config):
+    """A pretrained transformer encoder in place of word vectors."""
+
+    # a folder in Hugging Face's form: a path, or package:NAME/FOLDER in an installed package; none: word vectors
+    folder: str = ""
+
+
 class TrainingConfig(_Config):
     """How the weights are found."""
 
-    optimizer: Literal["adam", "adagrad"] = "adam"
+    optimizer: Literal["adam", "adagrad", "adamw"] = "adam"
     learning_rate: float = Field(1e-3, gt=0)
     schedule: Literal["constant", "linear"] = "constant"  # linear: down to zero at the last epoch's end
-    weight_decay: float = Field(0.0, ge=0)  # L2, added to the gradient
+    weight_decay: float = Field(
+        0.0, ge=0
+    )  # L2, added to the gradient; adamw: apart from it, on matrices only
+    # two-step training: so many of the epochs come first and leave the word vectors or the encoder as they are
+    frozen_epochs: int = Field(0, ge=0)
+    frozen_learning_rate: float | None = Field(None, gt=0)  # none: learning_rate
     clip_norm: float = Field(5.0, gt=0)
     batch_size: int = Field(32, ge=1)
     epochs: int = Field(10, ge=1)
@@ -75,6 +87,7 @@ class RunConfig(_Config):
     data: DataConfig = DataConfig()
     tokenizer: TokenizerConfig = TokenizerConfig()
     vectors: VectorsConfig = VectorsConfig()
+    encoder: EncoderConfig = EncoderConfig()
     model: AnyModelConfig = LSTMConfig()
     training: TrainingConfig = TrainingConfig()
 

@@ -4,6 +4,7 @@ ReadtraceTrainingError
 ├── ConfigError      an option or a recipe that cannot be meant
 ├── DataError        a labelled file that cannot be read as asked (file, line, expected, found)
 ├── VectorsError     a file of word vectors that cannot be used
+├── EncoderError     a pretrained encoder's folder that cannot be used
 └── RunError         a run folder that is missing, foreign or damaged
 """
 
@@ -31,6 +32,10 @@ class DataError(ReadtraceTrainingError):
 
 class VectorsError(ReadtraceTrainingError):
     """A file of word vectors that cannot be used."""
+
+
+class EncoderError(ReadtraceTrainingError):
+    """A folder of a pretrained encoder that cannot be used."""
 
 
 class RunError(ReadtraceTrainingError):

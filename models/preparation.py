@@ -6,17 +6,24 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-import numpy as np
-from numpy.typing import NDArray
+import torch
 from rich.console import Console
 from tokenizers import Tokenizer
 
-from models.architectures.registry import resolve
+from models.architectures.base import WordSource, source_shape
+from models.architectures.registry import require_source, resolve
 from models.config import DataConfig, RunConfig
 from models.data.documents import BadRows, Documents, encode_rows, load_rows, split_rows
 from models.data.labels import LabelSet, found_labels, given_labels
 from models.data.rows import Columns, Row
 from models.errors import ConfigError
+from models.text.encoder import (
+    PretrainedEncoder,
+    encoder_folder,
+    read_encoder,
+    read_tokenizer,
+    weights_sha256,
+)
 from models.text.tokenizer import build_tokenizer, vocabulary
 from models.text.vectors import WordVectors, embedding_matrix, read_vectors
 from models.training.run_folder import RunRecord
@@ -26,13 +33,13 @@ _Rows = list[tuple[Path, Row]]
 
 @dataclass(frozen=True)
 class Prepared:
-    """All that a run trains with; `embedding` is float32 `(vocabulary, embedding)`."""
+    """All that a run trains with; `words` are the initial vectors `(vocabulary, embedding)`, or the encoder."""
 
     record: RunRecord
     tokenizer: Tokenizer
     train: Documents
     dev: Documents
-    embedding: NDArray[np.float32]
+    words: WordSource
 
 
 def prepare(
@@ -50,32 +57,80 @@ def prepare(
     Raises:
         ReadtraceTrainingError: data, vectors or options that cannot be used.
     """
+    pretrained = _read_encoder(config, root)
     with console.status("reading the labelled files and word vectors"):
         vectors = [(Path(name).name, read_vectors(root / name)) for name in config.vectors.files]
         train_rows, dev_rows = _read_splits(config, root, bad)
         labels = _labels(config.data, train_rows)
     with console.status("building the vocabulary and encoding the documents"):
-        if tokenizer is None:
-            words = _vector_words(vectors, config.tokenizer.lowercase)
-            tokenizer = build_tokenizer((row.text for _, row in train_rows), config.tokenizer, words)
-        train = encode_rows(train_rows, labels, tokenizer, bad)
+        if tokenizer is None and pretrained is not None:
+            tokenizer = pretrained.tokenizer
+        elif tokenizer is None:
+            known = _vector_words(vectors, config.tokenizer.lowercase)
+            tokenizer = build_tokenizer((row.text for _, row in train_rows), config.tokenizer, known)
+        most = None if pretrained is None else pretrained.encoder.positions
+        longest = min((limit for limit in (config.training.longest, most) if limit), default=None)
+        train = encode_rows(train_rows, labels, tokenizer, bad, longest)
         # label_map says what the training file's labels mean; a dev file of its own speaks in class names
         dev_labels = LabelSet(labels.names, {}) if config.data.dev else labels
-        dev = encode_rows(dev_rows, dev_labels, tokenizer, bad)
-    embedding, coverage = embedding_matrix(
-        vocabulary(tokenizer), vectors, config.model.embedding_size, config.training.seed
-    )
+        dev = encode_rows(dev_rows, dev_labels, tokenizer, bad, most)
+    words, coverage = _words(config, tokenizer, vectors, pretrained)
     mean_length = float(train.lengths.mean())
     record = RunRecord(
         config=config.model_copy(update={"model": resolve(config.model, mean_length)}),
         labels=labels.names,
-        embedding_shape=(embedding.shape[0], embedding.shape[1]),
+        embedding_shape=source_shape(words),
         train_documents=len(train),
         dev_documents=len(dev),
         mean_length=mean_length,
-        coverage=tuple(str(line) for line in coverage),
+        coverage=coverage,
+        encoder_sha256=None if pretrained is None else pretrained.sha256,
     )
-    return Prepared(record, tokenizer, train, dev, embedding)
+    return Prepared(record, tokenizer, train, dev, words)
+
+
+@dataclass(frozen=True)
+class _Pretrained:
+    encoder: PretrainedEncoder
+    tokenizer: Tokenizer
+    sha256: str
+
+
+def _read_encoder(config: RunConfig, root: Path) -> _Pretrained | None:
+    training, name = config.training, config.encoder.folder
+    require_source(config.model, encoder=bool(name))
+    if training.frozen_epochs > training.epochs:
+        raise ConfigError(
+            f"training.frozen_epochs are some of the {training.epochs} epochs, found {training.frozen_epochs}"
+        )
+    if not name:
+        return None
+    if config.vectors.files:
+        raise ConfigError("expected word vectors or an encoder, found both: vectors.files and encoder.folder")
+    if training.word_dropout or training.schedule_mask_start:
+        raise ConfigError(
+            "training.word_dropout and schedule_mask_start make words of a table unknown; on an encoder expected 0"
+        )
+    folder = encoder_folder(name, root)
+    return _Pretrained(read_encoder(folder), read_tokenizer(folder), weights_sha256(folder))
+
+
+def _words(
+    config: RunConfig,
+    tokenizer: Tokenizer,
+    vectors: Sequence[tuple[str, WordVectors]],
+    pretrained: _Pretrained | None,
+) -> tuple[WordSource, tuple[str, ...]]:
+    """Where the features of words come from, and a line for each file about it."""
+    if pretrained is not None:
+        encoder = pretrained.encoder
+        count = sum(parameter.numel() for parameter in encoder.parameters())
+        line = f"{config.encoder.folder}: encoder of {count:,} parameters, at most {encoder.positions} tokens"
+        return encoder, (line,)
+    embedding, coverage = embedding_matrix(
+        vocabulary(tokenizer), vectors, config.model.embedding_size, config.training.seed
+    )
+    return torch.from_numpy(embedding), tuple(str(line) for line in coverage)
 
 
 def _read_splits(config: RunConfig, root: Path, bad: BadRows | None) -> tuple[_Rows, _Rows]:

@@ -14,7 +14,7 @@ from models.architectures.mode import DLSTMConfig, MODELSTMConfig, ODELSTMConfig
 from models.architectures.mtlstm import MTLSTMConfig
 from models.architectures.registry import AnyModelConfig
 from models.architectures.text_cnn import TextCNNConfig
-from models.data.documents import BadRows
+from models.data.documents import BadRows, Documents
 from models.preparation import Prepared
 from models.training.evaluate import Report
 
@@ -30,6 +30,8 @@ def show_prepared(prepared: Prepared, console: Console) -> None:
         f"{record.embedding_shape[0]:,} words known",
         highlight=False,
     )
+    for name, documents in (("training ", prepared.train), ("dev ", prepared.dev)):
+        show_shortened(documents, name, console)
     model = record.config.model
     _warn_of_short_texts(model, prepared.train.lengths, console)
     longest = int(prepared.train.lengths.max())
@@ -41,6 +43,16 @@ def show_prepared(prepared: Prepared, console: Console) -> None:
         console.print(
             f"warning: the slowest of {model.groups} groups runs every {2 ** (model.groups - 1)} words, but the "
             f"longest document has {longest}: it never runs (equation 16 bounds the number of groups)",
+            style="yellow",
+        )
+
+
+def show_shortened(documents: Documents, name: str, console: Console) -> None:
+    """How many documents were longer than what is read of them."""
+    if documents.shortened:
+        console.print(
+            f"{documents.shortened:,} of {len(documents):,} {name}documents are read up to their first "
+            f"{documents.lengths.max():,} tokens",
             style="yellow",
         )
 

@@ -44,6 +44,10 @@ def train(
     vectors: Annotated[
         list[Path] | None, typer.Option(help="Word vectors: text, .npz, .safetensors.")
     ] = None,
+    encoder: Annotated[
+        str | None,
+        typer.Option(help="Pretrained encoder in place of vectors: a folder, or package:NAME/FOLDER."),
+    ] = None,
     text_column: TextColumn = None,
     label_column: LabelColumn = None,
     epochs: Annotated[int | None, typer.Option(min=1)] = None,
@@ -75,6 +79,7 @@ def train(
         "data.text_column": text_column,
         "data.label_column": label_column,
         "vectors.files": _absolute(vectors),
+        "encoder.folder": str(Path(encoder).absolute()) if encoder and Path(encoder).exists() else encoder,
         "model.architecture": architecture,
         "training.epochs": epochs,
         "training.seed": seed,

@@ -8,17 +8,21 @@ from torch import nn
 
 from app.bundle import TensorSpec
 from export.graph import Graph
-from export.lowering import cifg, clstm, peephole, rnn
+from export.lowering import cifg, clstm, mtgru, peephole, rnn
 from export.lowering.base import lstm, lstm_weights
 from export.lowering.scan import Words
 from models.architectures.cifg import CIFGCell
 from models.architectures.clstm import CLSTMCell
+from models.architectures.hl_mtgru import FastAndSlow
+from models.architectures.mtgru import MTGRUCell
 from models.architectures.peephole import PeepholeLSTM
+
+_WITHOUT_CELL_STATE = (nn.RNN, MTGRUCell, FastAndSlow)
 
 
 def states(prefix: str, cell: nn.Module) -> tuple[TensorSpec, ...]:
     """The states that a layer carries from segment to segment."""
-    hidden, names = hidden_size(cell), ("h",) if isinstance(cell, nn.RNN) else ("h", "c")
+    hidden, names = hidden_size(cell), ("h",) if isinstance(cell, _WITHOUT_CELL_STATE) else ("h", "c")
     return tuple(TensorSpec(name=f"{prefix}{name}", shape=(hidden,)) for name in names)
 
 
@@ -54,8 +58,13 @@ def run(graph: Graph, cell: nn.Module, name: str, words: Words, before: list[str
         words: what it reads.
         before: its states before the first word, `[rows, hidden]`.
     """
-    if isinstance(cell, nn.RNN):
-        return Layer(*rnn.run(graph, cell, name, words, before))
+    match cell:
+        case nn.RNN():
+            return Layer(*rnn.run(graph, cell, name, words, before))
+        case MTGRUCell():
+            return Layer(*mtgru.run(graph, cell, name, words, *before))
+        case FastAndSlow():
+            return Layer(*mtgru.run_hierarchical(graph, cell, name, words, *before))
     h, c = before
     match cell:
         case PeepholeLSTM():

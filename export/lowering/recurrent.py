@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from app.bundle import PassSpec, TensorSpec, TraceSpec
 from export.graph import Graph
-from export.lowering import cells, convolutional_lstm, running_mean
+from export.lowering import cells, convolutional_lstm, mtgru, running_mean
 from export.lowering.base import (
     BUCKETS,
     CAUSAL,
@@ -28,6 +28,7 @@ from export.lowering.base import (
 from export.lowering.scan import Words
 from models.architectures.clstm import CLSTMCell
 from models.architectures.convolutional_lstm import ConvolutionalLSTM
+from models.architectures.hl_mtgru import FastAndSlow
 from models.architectures.recurrent import Recurrent
 from models.text.storage import StoredVectors
 
@@ -71,6 +72,10 @@ def _read(
         rates = TensorSpec(name="forgetting_rates", shape=(len(model.cell.sizes),))
         step_output(graph, rates, direction.forgetting_rates)
         steps = (*steps, rates)
+    if isinstance(model.cell, FastAndSlow):
+        halves = TensorSpec(name="half_logits", shape=(2, classes))
+        step_output(graph, halves, mtgru.half_logits(graph, model.cell, weight, direction.read))
+        steps = (*steps, halves)
     for state, end in states.items():
         state_output(graph, state, end)
     reads = () if backward is None else (backward.name,)

@@ -33,14 +33,14 @@ class BagOfWords(Architecture):
 
     def forward(self, token_ids: Tensor, lengths: Tensor) -> Answer:
         """See `Architecture.forward`."""
-        return Answer(self.classifier(self.dropout(at_end(self._pooled(token_ids), lengths))))
+        return Answer(self.classifier(self.dropout(at_end(self._pooled(token_ids, lengths), lengths))))
 
     def trace(self, token_ids: Tensor, lengths: Tensor) -> Trace:
         """See `Architecture.trace`; causal: step t is the answer for the first t words."""
-        return Trace(self.classifier(self.dropout(self._pooled(token_ids))))
+        return Trace(self.classifier(self.dropout(self._pooled(token_ids, lengths))))
 
-    def _pooled(self, token_ids: Tensor) -> Tensor:
+    def _pooled(self, token_ids: Tensor, lengths: Tensor) -> Tensor:
         """The pooled vectors of the words up to each, `(batch, time, embedding)`."""
-        x = self.embed(token_ids)
+        x = self.embed(token_ids, lengths)
         pooled = running_mean(x) if self.pooling == "mean" else x.cumsum(dim=1)
         return torch.tanh(pooled) if self.activation == "tanh" else pooled

@@ -16,6 +16,7 @@ from typing import Literal
 import torch
 from torch import Tensor, nn
 
+from models.architectures.base import WordSource, source_shape
 from models.architectures.recurrent import Recurrent, RecurrentConfig
 
 
@@ -28,8 +29,10 @@ class CIFGConfig(RecurrentConfig):
 class CIFG(Recurrent):
     """One CIFG-LSTM layer, read out at the last word."""
 
-    def __init__(self, config: CIFGConfig, embedding: Tensor, classes: int) -> None:
-        super().__init__(config, embedding, classes, partial(CIFGCell, embedding.shape[1], config.hidden))
+    def __init__(self, config: CIFGConfig, embedding: WordSource, classes: int) -> None:
+        super().__init__(
+            config, embedding, classes, partial(CIFGCell, source_shape(embedding)[1], config.hidden)
+        )
 
 
 class CIFGCell(nn.Module):

@@ -20,7 +20,7 @@ import torch
 from pydantic import Field
 from torch import Tensor, nn
 
-from models.architectures.base import Trace
+from models.architectures.base import Trace, WordSource, source_shape
 from models.architectures.mtlstm import group_sizes
 from models.architectures.recurrent import Recurrent, RecurrentConfig
 
@@ -41,14 +41,14 @@ class CLSTM(Recurrent):
         ConfigError: more groups than units.
     """
 
-    def __init__(self, config: CLSTMConfig, embedding: Tensor, classes: int) -> None:
+    def __init__(self, config: CLSTMConfig, embedding: WordSource, classes: int) -> None:
         sizes = group_sizes(config.hidden, config.groups)  # slowest first
         slowest = config.readout == "slowest"
         super().__init__(
             config,
             embedding,
             classes,
-            partial(CLSTMCell, embedding.shape[1], sizes),
+            partial(CLSTMCell, source_shape(embedding)[1], sizes),
             read_units=sizes[0] if slowest else None,
             readout="last" if slowest else "mean",
         )
@@ -56,7 +56,7 @@ class CLSTM(Recurrent):
 
     def trace(self, token_ids: Tensor, lengths: Tensor) -> Trace:
         """See `Architecture.trace`, with the forgetting rates of the forward direction."""
-        x = self.embed(token_ids)
+        x = self.embed(token_ids, lengths)
         states, rates = self.cell(x)
         means = torch.stack([group.mean(dim=-1) for group in rates.split(self.sizes, dim=-1)], dim=-1)
         return Trace(self.logits_per_word(states, x, lengths), forgetting_rates=means)

@@ -42,8 +42,8 @@ class ConvolutionalLSTM(Recurrent):
         self.filters = nn.Conv1d(embedding.shape[1], config.filters, config.filter_width)
         init_uniform(self.filters, config.init_range)
 
-    def read_words(self, token_ids: Tensor) -> Tensor:
+    def read_words(self, token_ids: Tensor, lengths: Tensor) -> Tensor:
         """See `Recurrent.read_words`: the n-gram features, `(batch, time, filters)`."""
-        words = self.embed(token_ids).transpose(1, 2)  # (batch, embedding, time)
+        words = self.embed(token_ids, lengths).transpose(1, 2)  # (batch, embedding, time)
         before = self.filters.kernel_size[0] - 1
         return functional.relu(self.filters(functional.pad(words, (before, 0)))).transpose(1, 2)

@@ -104,7 +104,7 @@ class LSTMJump(Architecture):
 
     def _read(self, token_ids: Tensor, lengths: Tensor) -> _Reading:
         config = self.config
-        projected = self.cell.project(self.embed(token_ids))  # (batch, time, 4 hidden)
+        projected = self.cell.project(self.embed(token_ids, lengths))  # (batch, time, 4 hidden)
         h = c = projected.new_zeros(len(projected), config.hidden)
         wait = in_run = jumps = torch.zeros_like(
             lengths

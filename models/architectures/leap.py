@@ -81,7 +81,7 @@ class LeapLSTM(Architecture):
 
     def _read(self, token_ids: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """States `(batch, time, hidden)`, skip share and keep probability `(batch, time)` at every word."""
-        x = self.embed(token_ids)  # (batch, time, embedding)
+        x = self.embed(token_ids, lengths)  # (batch, time, embedding)
         features = self.decide_word(x) + self.decide_ahead(
             self.look_ahead(x, lengths)
         )  # (batch, time, decision)

@@ -13,8 +13,9 @@ from __future__ import annotations
 from functools import partial
 from typing import Literal
 
-from torch import Tensor, nn
+from torch import nn
 
+from models.architectures.base import WordSource, source_shape
 from models.architectures.peephole import OutputGateCell, PeepholeLSTM
 from models.architectures.recurrent import Recurrent, RecurrentConfig
 from models.errors import ConfigError
@@ -35,13 +36,13 @@ class LSTM(Recurrent):
         ConfigError: an output gate that is to see the previous cell, without cell-to-gate weights.
     """
 
-    def __init__(self, config: LSTMConfig, embedding: Tensor, classes: int) -> None:
+    def __init__(self, config: LSTMConfig, embedding: WordSource, classes: int) -> None:
         if config.cell_to_gate == "none" and config.output_gate_cell != "new":
             raise ConfigError(
                 f"output_gate_cell = '{config.output_gate_cell}' expects cell_to_gate 'full' or 'diagonal', "
                 "found 'none': no gate sees a cell"
             )
-        width, hidden = embedding.shape[1], config.hidden
+        width, hidden = source_shape(embedding)[1], config.hidden
         make_cell = (
             partial(nn.LSTM, width, hidden, batch_first=True)
             if config.cell_to_gate == "none"

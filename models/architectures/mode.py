@@ -22,7 +22,7 @@ import torch
 from pydantic import Field
 from torch import Tensor, nn
 
-from models.architectures.base import init_uniform
+from models.architectures.base import WordSource, init_uniform, source_shape
 from models.architectures.windows import WindowConfig, WindowModel, WindowWords
 
 Orthogonality = Literal["matrices", "candidate_only", "equation_7"]
@@ -65,13 +65,13 @@ class MODELSTM(WindowModel):
     """Small states at one or several scales."""
 
     def __init__(
-        self, config: MODELSTMConfig | ODELSTMConfig | DLSTMConfig, embedding: Tensor, classes: int
+        self, config: MODELSTMConfig | ODELSTMConfig | DLSTMConfig, embedding: WordSource, classes: int
     ) -> None:
         units = config.states * config.state_size
         super().__init__(config, embedding, classes, [(scale, units) for scale in config.scales])
         self.config = config
         self.scales = nn.ModuleList(
-            SmallStates(embedding.shape[1], config.states, config.state_size, scale)
+            SmallStates(source_shape(embedding)[1], config.states, config.state_size, scale)
             for scale in config.scales
         )
         for part in (self.scales, self.mlp, self.classifier):

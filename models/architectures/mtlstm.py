@@ -78,14 +78,14 @@ class MTLSTM(Architecture):
 
     def forward(self, token_ids: Tensor, lengths: Tensor) -> Answer:
         """See `Architecture.forward`."""
-        states = self.states(self.embed(token_ids))
+        states = self.states(self.embed(token_ids, lengths))
         rows = torch.arange(len(token_ids), device=token_ids.device)
         ends = [h[rows, lengths // period] for h, period in zip(states, self.periods, strict=True)]
         return Answer(self.classifier(self.dropout(torch.cat(ends, dim=-1))))
 
     def trace(self, token_ids: Tensor, lengths: Tensor) -> Trace:
         """See `Architecture.trace`; causal: step t is the answer for the first t words."""
-        states = self.states(self.embed(token_ids))
+        states = self.states(self.embed(token_ids, lengths))
         words = torch.arange(1, token_ids.shape[1] + 1, device=token_ids.device)
         held = [h[:, words // period] for h, period in zip(states, self.periods, strict=True)]
         return Trace(self.classifier(self.dropout(torch.cat(held, dim=-1))))

@@ -19,6 +19,7 @@ from models.architectures.base import (
     Architecture,
     ModelConfig,
     Trace,
+    WordSource,
     at_end,
     init_uniform,
     reverse_words,
@@ -50,7 +51,7 @@ class Recurrent(Architecture):
     def __init__(
         self,
         config: RecurrentConfig,
-        embedding: Tensor,
+        embedding: WordSource,
         classes: int,
         make_cell: Callable[[], nn.Module],
         read_units: int | None = None,
@@ -67,18 +68,18 @@ class Recurrent(Architecture):
 
     def forward(self, token_ids: Tensor, lengths: Tensor) -> Answer:
         """See `Architecture.forward`."""
-        x = self.read_words(token_ids)
+        x = self.read_words(token_ids, lengths)
         ends = [at_end(self._read(self.cell(x)[0]), lengths), *self._backward(x, lengths)]
         return Answer(self.classifier(self.dropout(torch.cat(ends, dim=-1))))
 
     def trace(self, token_ids: Tensor, lengths: Tensor) -> Trace:
         """See `Architecture.trace`; causal in one direction, see the module for both."""
-        x = self.read_words(token_ids)
+        x = self.read_words(token_ids, lengths)
         return Trace(self.logits_per_word(self.cell(x)[0], x, lengths))
 
-    def read_words(self, token_ids: Tensor) -> Tensor:
+    def read_words(self, token_ids: Tensor, lengths: Tensor) -> Tensor:
         """What the layer reads at every word, `(batch, time, input)`; no word may look ahead."""
-        return self.embed(token_ids)
+        return self.embed(token_ids, lengths)
 
     def logits_per_word(self, states: Tensor, x: Tensor, lengths: Tensor) -> Tensor:
         """Class logits `(batch, time, classes)` from the forward states `(batch, time, hidden)`."""

@@ -7,19 +7,22 @@ from typing import Annotated
 
 import torch
 from pydantic import Field
-from torch import Tensor
 from torch.nn import functional
 
 from models.architectures.bag_of_words import BagOfWords, BagOfWordsConfig
-from models.architectures.base import Architecture, ModelConfig
+from models.architectures.base import Architecture, ModelConfig, WordSource
 from models.architectures.characters import add_characters
 from models.architectures.cifg import CIFG, CIFGConfig
 from models.architectures.clstm import CLSTM, CLSTMConfig
 from models.architectures.convolutional_lstm import ConvolutionalLSTM, ConvolutionalLSTMConfig
+from models.architectures.encoder_alone import EncoderAlone, EncoderAloneConfig
+from models.architectures.gru import GRU, GRUConfig
+from models.architectures.hl_mtgru import HLMTGRU, HLMTGRUConfig
 from models.architectures.jump import LSTMJump, LSTMJumpConfig
 from models.architectures.leap import LeapLSTM, LeapLSTMConfig
 from models.architectures.lstm import LSTM, LSTMConfig
 from models.architectures.mode import MODELSTM, DLSTMConfig, MODELSTMConfig, ODELSTMConfig
+from models.architectures.mtgru import MTGRU, MTGRUConfig
 from models.architectures.mtlstm import MTLSTM, MTLSTMConfig, largest_group_count
 from models.architectures.rnn import RNN, RNNConfig
 from models.architectures.self_attentive import SelfAttentiveLSTM, SelfAttentiveLSTMConfig
@@ -27,6 +30,7 @@ from models.architectures.skim import SkimLSTM, SkimLSTMConfig
 from models.architectures.skip import SkipLSTM, SkipLSTMConfig
 from models.architectures.text_cnn import TextCNN, TextCNNConfig
 from models.errors import ConfigError
+from models.text.encoder import PretrainedEncoder
 from models.text.spelling import spell
 
 AnyModelConfig = Annotated[
@@ -45,6 +49,10 @@ AnyModelConfig = Annotated[
     | ConvolutionalLSTMConfig
     | SelfAttentiveLSTMConfig
     | RNNConfig
+    | GRUConfig
+    | MTGRUConfig
+    | HLMTGRUConfig
+    | EncoderAloneConfig
     | BagOfWordsConfig,
     Field(discriminator="architecture"),
 ]
@@ -65,8 +73,27 @@ _NETWORKS: Mapping[type[ModelConfig], Callable[..., Architecture]] = {
     ConvolutionalLSTMConfig: ConvolutionalLSTM,
     SelfAttentiveLSTMConfig: SelfAttentiveLSTM,
     RNNConfig: RNN,
+    GRUConfig: GRU,
+    MTGRUConfig: MTGRU,
+    HLMTGRUConfig: HLMTGRU,
+    EncoderAloneConfig: EncoderAlone,
     BagOfWordsConfig: BagOfWords,
 }
+
+_ON_ENCODER = (
+    LSTMConfig,
+    CIFGConfig,
+    CLSTMConfig,
+    RNNConfig,
+    GRUConfig,
+    MTGRUConfig,
+    HLMTGRUConfig,
+    MODELSTMConfig,
+    ODELSTMConfig,
+    DLSTMConfig,
+    TextCNNConfig,
+    EncoderAloneConfig,
+)
 
 
 def resolve(config: AnyModelConfig, mean_length: float) -> AnyModelConfig:
@@ -77,22 +104,41 @@ def resolve(config: AnyModelConfig, mean_length: float) -> AnyModelConfig:
     return config
 
 
+def require_source(config: AnyModelConfig, encoder: bool) -> None:
+    """Make sure that an architecture can read word vectors, or an encoder in their place.
+
+    Raises:
+        ConfigError: it cannot.
+    """
+    if isinstance(config, EncoderAloneConfig) and not encoder:
+        raise ConfigError("architecture 'encoder' expects a pretrained encoder: set encoder.folder")
+    if encoder and not isinstance(config, _ON_ENCODER):
+        names = sorted(kind().architecture for kind in _ON_ENCODER)
+        raise ConfigError(
+            f"architecture '{config.architecture}' reads word vectors; on an encoder expected one of {names}"
+        )
+    if encoder and config.characters:
+        raise ConfigError("characters go beside word vectors; on an encoder expected 0")
+
+
 def build(
-    config: AnyModelConfig, embedding: Tensor, classes: int, vocabulary: Sequence[str] = ()
+    config: AnyModelConfig, embedding: WordSource, classes: int, vocabulary: Sequence[str] = ()
 ) -> Architecture:
     """The network of a configuration.
 
     Args:
         config: its options.
-        embedding: `(vocabulary, embedding)`, the initial word vectors.
+        embedding: `(vocabulary, embedding)`, the initial word vectors, or the encoder in their place.
         classes: the number of classes.
         vocabulary: the words in id order, which a network that reads characters spells.
 
     Raises:
-        ConfigError: sizes that do not go together, or characters without a word for each vector.
+        ConfigError: sizes that do not go together, characters without a word for each vector, or an architecture
+            that cannot read the encoder.
     """
+    require_source(config, isinstance(embedding, PretrainedEncoder))
     make_network = _NETWORKS[type(config)]
-    if not config.characters:
+    if isinstance(embedding, PretrainedEncoder) or not config.characters:
         return make_network(config, embedding, classes)
     if len(vocabulary) != len(embedding):
         raise ConfigError(f"characters expect {len(embedding):,} words to spell, found {len(vocabulary):,}")

@@ -10,8 +10,9 @@ from __future__ import annotations
 from functools import partial
 from typing import Literal
 
-from torch import Tensor, nn
+from torch import nn
 
+from models.architectures.base import WordSource, source_shape
 from models.architectures.recurrent import Recurrent, RecurrentConfig
 
 
@@ -24,6 +25,6 @@ class RNNConfig(RecurrentConfig):
 class RNN(Recurrent):
     """One recurrent layer, read out at the last word."""
 
-    def __init__(self, config: RNNConfig, embedding: Tensor, classes: int) -> None:
-        make_cell = partial(nn.RNN, embedding.shape[1], config.hidden, batch_first=True)
+    def __init__(self, config: RNNConfig, embedding: WordSource, classes: int) -> None:
+        make_cell = partial(nn.RNN, source_shape(embedding)[1], config.hidden, batch_first=True)
         super().__init__(config, embedding, classes, make_cell)

@@ -91,7 +91,7 @@ class SelfAttentiveLSTM(Architecture):
 
     def _read(self, token_ids: Tensor, lengths: Tensor) -> _States:
         """States and scores; the scores at padding lower than any other."""
-        x = self.embed(token_ids)
+        x = self.embed(token_ids, lengths)
         backward = self.backward_cell(reverse_words(x, lengths))[0]
         states = torch.cat([self.cell(x)[0], reverse_words(backward, lengths)], dim=-1)
         scores = self.score_hops(torch.tanh(self.score(states)))

@@ -88,7 +88,7 @@ class SkimLSTM(Architecture):
 
     def _read(self, token_ids: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """States `(batch, time, hidden)`, skimmed share `(batch, time)`, decision logits `(batch, time, 2)`."""
-        x = self.embed(token_ids)  # (batch, time, embedding)
+        x = self.embed(token_ids, lengths)  # (batch, time, embedding)
         inputs = (self.large.project(x), self.small.project(x), self.decide_word(x))
         small = self.config.small_hidden
         h = c = x.new_zeros(len(x), self.config.hidden)

@@ -75,7 +75,7 @@ class SkipLSTM(Architecture):
 
     def _read(self, token_ids: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """States `(batch, time, hidden)`, ũ and u `(batch, time)` at every word."""
-        projected = self.cell.project(self.embed(token_ids))  # (batch, time, 4 hidden)
+        projected = self.cell.project(self.embed(token_ids, lengths))  # (batch, time, 4 hidden)
         h, c = self._start(projected)
         increment, accumulated = torch.ones_like(h[:, :1]), torch.zeros_like(h[:, :1])
         states, probabilities, updates = [], [], []

@@ -14,7 +14,7 @@ from pydantic import Field
 from torch import Tensor, nn
 from torch.nn import functional
 
-from models.architectures.base import init_uniform
+from models.architectures.base import WordSource, init_uniform, source_shape
 from models.architectures.windows import WindowConfig, WindowModel, WindowWords
 
 
@@ -29,11 +29,13 @@ class TextCNNConfig(WindowConfig):
 class TextCNN(WindowModel):
     """Filters of several widths."""
 
-    def __init__(self, config: TextCNNConfig, embedding: Tensor, classes: int) -> None:
+    def __init__(self, config: TextCNNConfig, embedding: WordSource, classes: int) -> None:
         widths = config.filter_widths
         super().__init__(config, embedding, classes, [(width, config.filters) for width in widths])
         self.config = config
-        self.filters = nn.ModuleList(nn.Conv1d(embedding.shape[1], config.filters, width) for width in widths)
+        self.filters = nn.ModuleList(
+            nn.Conv1d(source_shape(embedding)[1], config.filters, width) for width in widths
+        )
         for part in (self.filters, self.mlp, self.classifier):
             init_uniform(part, config.init_range)
 

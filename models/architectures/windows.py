@@ -19,7 +19,7 @@ from pydantic import Field
 from torch import Tensor, nn
 from torch.nn import functional
 
-from models.architectures.base import Answer, Architecture, ModelConfig, Trace
+from models.architectures.base import Answer, Architecture, ModelConfig, Trace, WordSource
 
 _LONGEST_WINDOW = 64  # words; the exported graph holds every step of a window
 WindowWords = Annotated[int, Field(ge=1, le=_LONGEST_WINDOW)]
@@ -58,7 +58,7 @@ class WindowModel(Architecture):
     """
 
     def __init__(
-        self, config: WindowConfig, embedding: Tensor, classes: int, windows: list[tuple[int, int]]
+        self, config: WindowConfig, embedding: WordSource, classes: int, windows: list[tuple[int, int]]
     ) -> None:
         super().__init__(embedding, classes, config.mlp, config)
         self.windows = windows
@@ -66,9 +66,9 @@ class WindowModel(Architecture):
         self.embedding_dropout = nn.Dropout(config.embedding_dropout)
         self.classifier_decay = config.classifier_decay
 
-    def embed(self, token_ids: Tensor) -> Tensor:
-        """See `Architecture.embed`."""
-        embedded: Tensor = self.embedding_dropout(self.embedding(token_ids))
+    def embed(self, token_ids: Tensor, lengths: Tensor) -> Tensor:
+        """See `Architecture.embed`; these models drop out an encoder's features too."""
+        embedded: Tensor = self.embedding_dropout(self.word_features(token_ids, lengths))
         return embedded
 
     @abstractmethod
@@ -123,7 +123,7 @@ class WindowModel(Architecture):
     def _real_features(self, token_ids: Tensor, lengths: Tensor) -> Tensor:
         """Features `(batch, time, features)`, lower than any other at padding."""
         before = max(words for words, _ in self.windows) - 1
-        features = self.features(functional.pad(self.embed(token_ids), (0, 0, before, 0)))
+        features = self.features(functional.pad(self.embed(token_ids, lengths), (0, 0, before, 0)))
         padding = torch.arange(token_ids.shape[1], device=lengths.device) >= lengths.unsqueeze(1)
         return features.masked_fill(padding.unsqueeze(-1), torch.finfo(features.dtype).min)
 

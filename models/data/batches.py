@@ -53,9 +53,9 @@ def sorted_batches(lengths: NDArray[np.int64], size: int) -> list[NDArray[np.int
     return [order[start : start + size] for start in range(0, len(order), size)]
 
 
-def make_batch(documents: Documents, rows: NDArray[np.int64], longest: int | None = None) -> Batch:
-    """Pad the given documents into one batch; with `longest`, later tokens of longer ones are cut off."""
-    chosen = [documents.token_ids[row][:longest] for row in rows]
+def make_batch(documents: Documents, rows: NDArray[np.int64]) -> Batch:
+    """Pad the given documents into one batch."""
+    chosen = [documents.token_ids[row] for row in rows]
     lengths = np.array([len(ids) for ids in chosen], dtype=np.int64)
     token_ids = np.zeros((len(chosen), int(lengths.max())), dtype=np.int64)
     for row, ids in enumerate(chosen):
@@ -65,9 +65,7 @@ def make_batch(documents: Documents, rows: NDArray[np.int64], longest: int | Non
     )
 
 
-def iterate(
-    documents: Documents, batches: list[NDArray[np.int64]], longest: int | None = None
-) -> Iterator[Batch]:
+def iterate(documents: Documents, batches: list[NDArray[np.int64]]) -> Iterator[Batch]:
     """The batches of the given row numbers, one at a time."""
     for rows in batches:
-        yield make_batch(documents, rows, longest)
+        yield make_batch(documents, rows)

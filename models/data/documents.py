@@ -9,7 +9,7 @@ from random import Random
 
 import numpy as np
 from numpy.typing import NDArray
-from tokenizers import Tokenizer
+from tokenizers import Encoding, Tokenizer
 
 from models.data.labels import DROP, LabelSet
 from models.data.rows import Columns, Row, read_rows
@@ -40,10 +40,12 @@ class Documents:
     Attributes:
         token_ids: one int32 array `(length,)` per document, never empty.
         labels: int64 `(documents,)`, class indices.
+        shortened: how many documents were longer than what is read, and cut.
     """
 
     token_ids: tuple[NDArray[np.int32], ...]
     labels: NDArray[np.int64]
+    shortened: int = 0
 
     def __len__(self) -> int:
         return len(self.token_ids)
@@ -90,15 +92,19 @@ def encode_rows(
     labels: LabelSet,
     tokenizer: Tokenizer,
     bad: BadRows | None = None,
+    longest: int | None = None,
     progress: Callable[[int], None] = lambda done: None,
 ) -> Documents:
     """Tokenize rows and look their labels up; rows whose label is mapped to nothing are left out.
+
+    With `longest`, later words of longer documents are cut off; what the tokenizer itself adds stays.
 
     Raises:
         DataError: an unknown label or a text without any token, where `bad` is None.
     """
     token_ids: list[NDArray[np.int32]] = []
     indices: list[int] = []
+    shortened = 0
     for start in range(0, len(rows), _ENCODE_BATCH):
         chunk = rows[start : start + _ENCODE_BATCH]
         for (path, row), encoding in zip(
@@ -106,7 +112,7 @@ def encode_rows(
         ):
             try:
                 index = labels.index(row, path)
-                if not encoding.ids:
+                if all(encoding.special_tokens_mask):
                     raise DataError(path, row.line, "expected at least one token in the text, found none")
             except DataError as error:
                 if bad is None:
@@ -114,9 +120,22 @@ def encode_rows(
                 bad(error)
                 continue
             if index != DROP:
-                token_ids.append(np.array(encoding.ids, dtype=np.int32))
+                ids = read_ids(encoding, longest)
+                shortened += len(ids) < len(encoding.ids)
+                token_ids.append(ids)
                 indices.append(index)
         progress(min(start + _ENCODE_BATCH, len(rows)))
     if not token_ids:
         raise DataError(rows[0][0], None, "expected documents of the given classes, found none")
-    return Documents(tuple(token_ids), np.array(indices, dtype=np.int64))
+    return Documents(tuple(token_ids), np.array(indices, dtype=np.int64), shortened)
+
+
+def read_ids(encoding: Encoding, longest: int | None) -> NDArray[np.int32]:
+    """The token ids of a text, at most `longest`: its first words, and the tokens that the tokenizer adds."""
+    ids = np.array(encoding.ids, dtype=np.int32)
+    if longest is None or len(ids) <= longest:
+        return ids
+    added = np.array(encoding.special_tokens_mask, dtype=bool)
+    words = np.flatnonzero(~added)[: longest - added.sum()]
+    kept: NDArray[np.int32] = ids[np.sort(np.concatenate([np.flatnonzero(added), words]))]
+    return kept

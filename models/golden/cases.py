@@ -43,9 +43,9 @@ class Case:
         return torch.tensor(self.sequences[sequence]["x"], dtype=self.dtype)
 
     def has(self, sequence: int, name: str) -> bool:
-        """Whether the words of a sequence have a value of that name."""
+        """Whether the words of a sequence have a value of that name; those of a part are called `part.name`."""
         steps: list[dict[str, Any]] = self.sequences[sequence].get("steps", [])
-        return bool(steps) and name in steps[0]
+        return bool(steps) and _value(steps[0], name) is not None
 
     def final(self, sequence: int, name: str) -> Tensor | None:
         """A value after the last word, in float64, where the file says it apart from the words' values."""
@@ -55,7 +55,7 @@ class Case:
     def expected(self, sequence: int, name: str) -> Tensor:
         """A value after every word, `(time, …)`, in float64."""
         steps = self.sequences[sequence]["steps"]
-        return torch.tensor([step[name] for step in steps], dtype=torch.float64)
+        return torch.tensor([_value(step, name) for step in steps], dtype=torch.float64)
 
     def padded(self) -> tuple[Tensor, Tensor, Tensor]:
         """A table of all word vectors, padding first; token ids `(batch, time)` into it; lengths."""
@@ -99,6 +99,13 @@ def read_cases(path: Path) -> list[Case]:
             "expected a golden file with model and cases of name, config, weights, sequences; "
             f"found a fault at {error}",
         ) from error
+
+
+def _value(step: dict[str, Any], name: str) -> Any:
+    value: Any = step
+    for key in name.split("."):
+        value = value.get(key) if isinstance(value, dict) else None
+    return value
 
 
 def _flat(weights: dict[str, Any], prefix: str = "") -> dict[str, Tensor]:

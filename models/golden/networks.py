@@ -10,15 +10,18 @@ from torch import Tensor, nn
 from models.architectures.base import Architecture
 from models.architectures.cifg import CIFG, CIFGCell, CIFGConfig
 from models.architectures.clstm import CLSTM, CLSTMCell, CLSTMConfig
+from models.architectures.hl_mtgru import HLMTGRU, FastAndSlow, HLMTGRUConfig
 from models.architectures.leap import LeapLSTM, LeapLSTMConfig
 from models.architectures.lstm import LSTM, LSTMConfig
 from models.architectures.mode import MODELSTM, MODELSTMConfig, SmallStates
+from models.architectures.mtgru import MTGRU, MTGRUCell, MTGRUConfig
 from models.architectures.mtlstm import MTLSTM, MemoryGroup, MemoryGroupWithCellGates, MTLSTMConfig
 from models.architectures.peephole import PeepholeLSTM
 from models.architectures.reading_cell import ReadingCell
 from models.architectures.skim import SkimLSTM, SkimLSTMConfig
 from models.architectures.skip import SkipLSTM, SkipLSTMConfig
 from models.golden.cases import Case
+from models.golden.plain import layer_weights
 from models.plain.gates import Weights, part
 
 _CELL_TO_GATE = {"full": "full", "diag": "diagonal", "none": "none"}
@@ -124,6 +127,32 @@ def _mtlstm(case: Case, table: Tensor) -> MTLSTM:
     return model
 
 
+def _mtgru(case: Case, table: Tensor) -> MTGRU:
+    weights = layer_weights(case.weights)
+    config = MTGRUConfig(hidden=len(weights["W_hr"]), bias="b_r" in weights, tau=case.config["tau"])
+    model = MTGRU(config, table, len(case.weights["b_y"])).to(case.dtype)
+    assert isinstance(model.cell, MTGRUCell)
+    _fill_timescale_layer(model.cell, weights, config.tau)
+    return model
+
+
+def _hl_mtgru(case: Case, table: Tensor) -> HLMTGRU:
+    sizes = case.config
+    config = HLMTGRUConfig(
+        hidden=sizes["fast"] + sizes["slow"],
+        slow_units=sizes["slow"],
+        bias=sizes["bias"],
+        tau_fast=sizes["tau_fast"],
+        tau_slow=sizes["tau_slow"],
+        dropout=0.0,
+    )
+    model = HLMTGRU(config, table, sizes["classes"]).to(case.dtype)
+    assert isinstance(model.cell, FastAndSlow)
+    _fill_timescale_layer(model.cell.fast, part(case.weights, "fast"), config.tau_fast)
+    _fill_timescale_layer(model.cell.slow, part(case.weights, "slow"), config.tau_slow)
+    return model
+
+
 def _leap(case: Case, table: Tensor) -> LeapLSTM:
     sizes, weights = case.config, case.weights
     config = LeapLSTMConfig(
@@ -205,6 +234,8 @@ _LOADERS: Mapping[str, Callable[[Case, Tensor], Architecture]] = {
     "bclstm": _b_clstm,
     "mtlstm_f2s": _mtlstm,
     "mtlstm_s2f": _mtlstm,
+    "mtgru": _mtgru,
+    "hl_mtgru": _hl_mtgru,
     "leap_lstm": _leap,
     "skip_rnn": _skip,
     "skim_rnn": _skim,
@@ -227,6 +258,18 @@ def _by_state(packed: Tensor, states: int) -> Tensor:
     """Rows packed gate by gate -> all gates of the first small state, then of the second, …"""
     gates = packed.view(4, states, -1, *packed.shape[1:])  # (gate, K, p, …)
     return gates.transpose(0, 1).flatten(0, 2)
+
+
+def _fill_timescale_layer(cell: MTGRUCell, weights: Weights, tau: float) -> None:
+    inputs = [weights[f"W_x{gate}"] for gate in "rzu"]
+    if "W_vr" in weights:
+        inputs = [torch.cat([w, weights[f"W_v{gate}"]], dim=1) for w, gate in zip(inputs, "rzu", strict=True)]
+    bias = torch.cat([weights[f"b_{gate}"] for gate in "rzu"]) if "b_r" in weights else None
+    _fill(cell.inputs, torch.cat(inputs), bias)
+    _fill(cell.recurrent, torch.cat([weights[f"W_h{gate}"] for gate in "rzu"]))
+    assert cell.timescale is not None
+    with torch.no_grad():
+        cell.timescale.fill_(tau)
 
 
 def _fill_layer(cell: PeepholeLSTM | CIFGCell | CLSTMCell, weights: Weights, gates: str) -> None:

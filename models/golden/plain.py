@@ -9,8 +9,8 @@ import torch
 from torch import Tensor
 
 from models.golden.cases import Case
-from models.plain import bidirectional, cifg, clstm, leap, lstm, mtlstm, skim, skip, windows
-from models.plain.gates import Weights
+from models.plain import bidirectional, cifg, clstm, leap, lstm, mtgru, mtlstm, skim, skip, windows
+from models.plain.gates import Weights, classify, part
 
 Values = dict[str, Tensor]  # name in the golden files -> `(time, …)`; `argmax_t` `(features,)`
 
@@ -96,6 +96,27 @@ def _mode(case: Case, sequence: int) -> Values:
     }
 
 
+def _mtgru(case: Case, sequence: int) -> Values:
+    weights = layer_weights(case.weights)
+    layer = mtgru.layer(weights, case.words(sequence), case.config["tau"])
+    return vars(layer) | {"logits": classify(case.weights, layer.h)}
+
+
+def _hl_mtgru(case: Case, sequence: int) -> Values:
+    taus = case.config["tau_fast"], case.config["tau_slow"]
+    reading = mtgru.read_hierarchical(case.weights, case.words(sequence), *taus)
+    layers = {"fast": reading.fast, "slow": reading.slow}
+    return {
+        f"{name}.{value}": found for name, layer in layers.items() for value, found in vars(layer).items()
+    } | {"logits": reading.logits}
+
+
+def layer_weights(weights: Weights) -> Weights:
+    """Those of a model's one MTGRU layer, which may be a part of any name."""
+    (name,) = (key.removesuffix("W_xr") for key in weights if key.endswith("W_xr"))
+    return part(weights, name.removesuffix(".")) if name else weights
+
+
 def _states(reading: lstm.Reading | leap.LeapReading | skip.SkipReading | skim.SkimReading) -> Values:
     return {"h": reading.h, "c": reading.c, "logits": reading.logits}
 
@@ -107,6 +128,8 @@ READERS: Mapping[str, Callable[[Case, int], Values]] = {
     "bclstm": _b_clstm,
     "mtlstm_f2s": _mtlstm,
     "mtlstm_s2f": _mtlstm,
+    "mtgru": _mtgru,
+    "hl_mtgru": _hl_mtgru,
     "leap_lstm": _leap,
     "skip_rnn": _skip,
     "skim_rnn": _skim,

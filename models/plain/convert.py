@@ -10,9 +10,11 @@ from models.architectures.characters import CharacterCNN
 from models.architectures.cifg import CIFGCell
 from models.architectures.clstm import CLSTMCell
 from models.architectures.convolutional_lstm import ConvolutionalLSTM
+from models.architectures.hl_mtgru import FastAndSlow
 from models.architectures.jump import LSTMJump
 from models.architectures.leap import LeapLSTM
 from models.architectures.mode import MODELSTM, SmallStates
+from models.architectures.mtgru import MTGRUCell
 from models.architectures.mtlstm import MTLSTM, MemoryGroup, MemoryGroupWithCellGates
 from models.architectures.peephole import PeepholeLSTM
 from models.architectures.reading_cell import ReadingCell
@@ -166,6 +168,8 @@ def _layer(cell: nn.Module) -> dict[str, Tensor]:
     if isinstance(cell, nn.RNN):
         w, u, b = _packed(cell)
         return {"W_h": w.detach(), "U_h": u.detach(), "b_h": b.detach()}
+    if isinstance(cell, MTGRUCell | FastAndSlow):
+        return _timescale_layers(cell)
     if isinstance(cell, CIFGCell):
         return _packed_layer(cell, "foc")
     if isinstance(cell, CLSTMCell):
@@ -173,6 +177,29 @@ def _layer(cell: nn.Module) -> dict[str, Tensor]:
     assert isinstance(cell, PeepholeLSTM)
     v_i, v_f, v_o = cell.cell_to_gate.detach()
     return _packed_layer(cell, _PACKED) | {"V_i": v_i, "V_f": v_f, "V_o": v_o}
+
+
+def _timescale_layers(cell: MTGRUCell | FastAndSlow) -> dict[str, Tensor]:
+    if isinstance(cell, MTGRUCell):
+        return _timescale_layer(cell)
+    slow = _timescale_layer(cell.slow, cell.sizes[0])
+    return _named("fast", _timescale_layer(cell.fast)) | _named("slow", slow)
+
+
+def _timescale_layer(cell: MTGRUCell, heard: int = 0) -> dict[str, Tensor]:
+    """By the paper's names, V apart from W where the layer reads [x; v]; and its τ as `tau`."""
+    w = cell.inputs.weight.detach()
+    width = w.shape[1] - heard
+    matrices = {"x": w[:, :width], "h": cell.recurrent.weight.detach()} | (
+        {"v": w[:, width:]} if heard else {}
+    )
+    found = {
+        f"W_{letter}{gate}": block
+        for letter, packed in matrices.items()
+        for gate, block in zip("rzu", packed.chunk(3), strict=True)
+    }
+    found["tau"] = torch.ones(()) if cell.pace is None else 1 / cell.pace.detach()
+    return found if cell.inputs.bias is None else found | _split("b", cell.inputs.bias, "rzu")
 
 
 def _packed_layer(cell: PeepholeLSTM | CIFGCell | CLSTMCell, gates: str) -> dict[str, Tensor]:

@@ -2,6 +2,7 @@
 
 config.json         the full configuration, labels and mean length resolved (`RunRecord`)
 tokenizer.json      the tokenizer
+encoder.json        the configuration of the pretrained encoder, where there is one; its weights are among the best
 weights.safetensors the best weights on dev so far
 metrics.jsonl       a line per evaluation
 curves.png          loss, dev accuracy and skip rate over the epochs
@@ -27,11 +28,13 @@ from models.architectures.base import Architecture
 from models.architectures.characters import fold
 from models.architectures.registry import build
 from models.config import RunConfig
-from models.errors import RunError
+from models.errors import EncoderError, RunError
+from models.text.encoder import PretrainedEncoder
 from models.text.storage import store_vectors
 from models.text.tokenizer import vocabulary
 
 CONFIG, TOKENIZER, WEIGHTS = "config.json", "tokenizer.json", "weights.safetensors"
+ENCODER = "encoder.json"
 METRICS, CHECKPOINT, CURVES = "metrics.jsonl", "checkpoint.pt", "curves.png"
 
 
@@ -47,6 +50,7 @@ class RunRecord(BaseModel):
     dev_documents: int
     mean_length: float  # tokens of a training document
     coverage: tuple[str, ...]  # a line per file of word vectors
+    encoder_sha256: str | None = None  # of the weights that the pretrained encoder came with
 
 
 class RunFolder:
@@ -64,7 +68,9 @@ class RunFolder:
         if (self.path / CONFIG).exists():
             raise RunError(f"{self.path} holds a run already: go on with --resume, or choose another --out")
 
-    def create(self, record: RunRecord, tokenizer: Tokenizer) -> None:
+    def create(
+        self, record: RunRecord, tokenizer: Tokenizer, encoder: PretrainedEncoder | None = None
+    ) -> None:
         """Start a new run.
 
         Raises:
@@ -76,6 +82,8 @@ class RunFolder:
         except OSError as error:
             raise RunError(f"{self.path}: cannot be made: {error.strerror}") from error
         self._write_text(TOKENIZER, tokenizer.to_str(pretty=True))
+        if encoder is not None:
+            self._write_text(ENCODER, json.dumps(encoder.config, indent=2))
         self._write_text(CONFIG, record.model_dump_json(indent=2))
 
     def record(self) -> RunRecord:
@@ -114,8 +122,9 @@ class RunFolder:
             RunError: no weights yet, or weights of another network.
         """
         record = self.record()
+        source = self._encoder() if record.config.encoder.folder else torch.zeros(record.embedding_shape)
         words = vocabulary(self.tokenizer()) if record.config.model.characters else ()
-        model = build(record.config.model, torch.zeros(record.embedding_shape), len(record.labels), words)
+        model = build(record.config.model, source, len(record.labels), words)
         path = self.path / WEIGHTS
         if not path.exists():
             raise RunError(f"{path} does not exist yet: the run has not finished its first evaluation")
@@ -123,12 +132,21 @@ class RunFolder:
             model.load_state_dict(load_file(path))
         except (SafetensorError, OSError, RuntimeError, ValueError) as error:
             raise RunError(f"{path}: expected the weights of this run: {error}") from error
+        if model.encoder is not None:
+            return model.to(device).eval()
         fold(model)
         vectors = model.embedding.weight.detach().numpy()
         rounded = store_vectors(vectors, record.config.model.embedding_storage).vectors
         with torch.no_grad():
             model.embedding.weight.copy_(torch.from_numpy(rounded))
         return model.to(device).eval()
+
+    def _encoder(self) -> PretrainedEncoder:
+        path = self.path / ENCODER
+        try:
+            return PretrainedEncoder.from_config(json.loads(path.read_text(encoding="utf-8")))
+        except (OSError, ValueError, EncoderError) as error:
+            raise RunError(f"{path}: expected the configuration of this run's encoder: {error}") from error
 
     def save_weights(self, weights: dict[str, Tensor]) -> None:
         """Keep the best weights."""

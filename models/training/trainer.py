@@ -27,6 +27,7 @@ from models.training.progress import Progress
 from models.training.run_folder import RunFolder
 
 _CHECKPOINT_SECONDS = 60.0  # a kill loses at most about this much work
+_ADAMW_EPSILON = 1e-6  # ALBERT's, which the HL-MTGRU paper follows
 
 
 @dataclass
@@ -68,7 +69,7 @@ class Trainer:
         self.model, self.config, self.train_documents, self.dev = model, config, train, dev
         self.folder, self.progress = folder, progress
         self.device = next(model.parameters()).device
-        self.optimizer = _optimizer(model, config)
+        self.optimizer, self._own_rates = _optimizer(model, config)
         self.average = (
             AveragedModel(model, multi_avg_fn=_moving_average(config.average_decay))
             if config.average_decay
@@ -114,9 +115,11 @@ class Trainer:
         evaluations = set(
             torch.linspace(0, len(batches), config.evaluations_per_epoch + 1).round().int().tolist()
         )
+        for model in {self.model, self._evaluated_model()}:
+            model.freeze_words(self._frozen)
         self.progress.start_epoch(position.epoch, config.epochs, len(batches), position.batch)
         for rows in batches[position.batch :]:
-            batch = make_batch(self.train_documents, rows, config.longest).to(self.device)
+            batch = make_batch(self.train_documents, rows).to(self.device)
             loss, skip_rate = self._step(batch)
             position.batch += 1
             position.documents += len(rows)
@@ -126,9 +129,8 @@ class Trainer:
                 self._evaluate(position.epoch - 1 + position.batch / len(batches))
             if time.monotonic() - self._saved > _CHECKPOINT_SECONDS:
                 self._save()
-        position.finished = (
-            position.epoch >= config.epochs or position.epoch - position.best_epoch >= config.patience
-        )
+        waited = position.epoch - max(position.best_epoch, config.frozen_epochs)
+        position.finished = position.epoch >= config.epochs or waited >= config.patience
         position.epoch, position.batch = position.epoch + 1, 0
         if position.finished:
             self._save()
@@ -148,16 +150,25 @@ class Trainer:
         total.backward()
         nn.utils.clip_grad_norm_(self.model.parameters(), self.config.clip_norm)
         self.optimizer.step()
+        self.model.constrain()
         if self.average is not None:
             self.average.update_parameters(self.model)
         return loss.item(), None if answer.skip_rate is None else answer.skip_rate.item()
 
+    @property
+    def _frozen(self) -> bool:
+        """Whether this is the first step of two."""
+        return self.position.epoch <= self.config.frozen_epochs
+
     def _set_learning_rate(self) -> None:
-        if self.config.schedule == "linear":
-            done = (self.position.epoch - 1) * self.batches_per_epoch + self.position.batch
-            share = 1 - done / (self.config.epochs * self.batches_per_epoch)
-            for group in self.optimizer.param_groups:
-                group["lr"] = self.config.learning_rate * share
+        config, share = self.config, 1.0
+        rate = config.frozen_learning_rate if self._frozen else None
+        if config.schedule == "linear":
+            first, last = (0, config.frozen_epochs) if self._frozen else (config.frozen_epochs, config.epochs)
+            done = (self.position.epoch - 1 - first) * self.batches_per_epoch + self.position.batch
+            share = 1 - done / ((last - first) * self.batches_per_epoch)
+        for group, own in zip(self.optimizer.param_groups, self._own_rates, strict=True):
+            group["lr"] = (own or rate or config.learning_rate) * share
 
     def _mask_words(self, batch: Batch) -> Tensor:
         config = self.config
@@ -230,7 +241,21 @@ def _moving_average(decay: float) -> Callable[[_Tensors, _Tensors, Tensor | int]
     return average
 
 
-def _optimizer(model: Architecture, config: TrainingConfig) -> torch.optim.Optimizer:
-    parameters = [parameter for parameter in model.parameters() if parameter.requires_grad]
+def _optimizer(
+    model: Architecture, config: TrainingConfig
+) -> tuple[torch.optim.Optimizer, list[float | None]]:
+    """The optimizer, and the learning rate of each of its groups that has its own."""
+    own = model.own_learning_rates()
+    groups: dict[tuple[float | None, float], list[nn.Parameter]] = {}
+    for parameter in model.parameters():
+        if parameter.requires_grad:
+            decay = config.weight_decay
+            if config.optimizer == "adamw" and parameter.ndim < 2:
+                decay = 0.0  # as BERT and ALBERT were trained: no decay of biases and normalisation
+            groups.setdefault((own.get(parameter), decay), []).append(parameter)
+    described = [{"params": found, "weight_decay": decay} for (_, decay), found in groups.items()]
+    rates = [rate for rate, _ in groups]
+    if config.optimizer == "adamw":
+        return torch.optim.AdamW(described, lr=config.learning_rate, eps=_ADAMW_EPSILON, fused=True), rates
     kind = torch.optim.Adam if config.optimizer == "adam" else torch.optim.Adagrad
-    return kind(parameters, lr=config.learning_rate, weight_decay=config.weight_decay, fused=True)
+    return kind(described, lr=config.learning_rate, fused=True), rates

@@ -17,10 +17,13 @@ from models.architectures.base import Architecture
 from models.architectures.cifg import CIFGConfig
 from models.architectures.clstm import CLSTMConfig
 from models.architectures.convolutional_lstm import ConvolutionalLSTMConfig
+from models.architectures.gru import GRUConfig
+from models.architectures.hl_mtgru import HLMTGRUConfig
 from models.architectures.jump import LSTMJumpConfig
 from models.architectures.leap import LeapLSTMConfig
 from models.architectures.lstm import LSTMConfig
 from models.architectures.mode import DLSTMConfig, MODELSTMConfig, ODELSTMConfig
+from models.architectures.mtgru import MTGRUConfig
 from models.architectures.mtlstm import MTLSTMConfig
 from models.architectures.registry import AnyModelConfig
 from models.architectures.rnn import RNNConfig
@@ -50,6 +53,12 @@ NETWORKS: dict[str, AnyModelConfig] = {
     "clstm_mean_both": CLSTMConfig(hidden=6, readout="mean_all", bidirectional=True),
     "rnn": RNNConfig(hidden=9),
     "rnn_both": RNNConfig(hidden=5, bidirectional=True),
+    "gru": GRUConfig(hidden=9),
+    "gru_both": GRUConfig(hidden=6, bias=False, bidirectional=True),
+    "mtgru": MTGRUConfig(hidden=9, tau=1.3),
+    "mtgru_both": MTGRUConfig(hidden=6, bias=True, timescale="inverse", bidirectional=True),
+    "hl_mtgru": HLMTGRUConfig(hidden=9, tau_slow=1.5),
+    "hl_mtgru_uneven": HLMTGRUConfig(hidden=7, slow_units=2, bias=True, orthogonal=True),
     "cbow": BagOfWordsConfig(),
     "nbow": BagOfWordsConfig(pooling="sum", activation="tanh"),
     "f2s": MTLSTMConfig(hidden=10, groups=3),
@@ -86,6 +95,9 @@ REALISTIC: dict[str, AnyModelConfig] = {
     "clstm_120": CLSTMConfig(),
     "clstm_mean_both_120": CLSTMConfig(readout="mean_all", bidirectional=True),
     "rnn_both_120": RNNConfig(hidden=120, bidirectional=True),
+    "gru_256": GRUConfig(),
+    "mtgru_both_256": MTGRUConfig(bidirectional=True),
+    "hl_mtgru_256": HLMTGRUConfig(),
     "f2s_250": MTLSTMConfig(hidden=250, groups=5),
     "s2f_full_100": MTLSTMConfig(hidden=100, groups=3, strategy="slow_to_fast", cell_to_gate="full"),
     "leap_300": LeapLSTMConfig(hidden=300),
@@ -137,6 +149,17 @@ def documents(*lengths: int, seed: int = 0) -> list[NDArray[np.int32]]:
     return [random.integers(1, VOCABULARY, length, dtype=np.int32) for length in lengths]
 
 
+_TOLD = (
+    "skipped",
+    "keep_probability",
+    "forgetting_rates",
+    "attention",
+    "skimmed",
+    "read_probability",
+    "half_logits",
+)
+
+
 @torch.inference_mode()
 def traced(model: Architecture, document: NDArray[np.int32]) -> Arrays:
     """What the network itself says, in the graphs' words."""
@@ -145,7 +168,15 @@ def traced(model: Architecture, document: NDArray[np.int32]) -> Arrays:
     trace = model.trace(ids, lengths)
     logits = trace.logits[0]
     found: Arrays = {"logits": logits.numpy(), "probabilities": torch.softmax(logits, -1).numpy()}
-    told = ("skipped", "keep_probability", "forgetting_rates", "attention", "skimmed", "read_probability")
+    told = (
+        "skipped",
+        "keep_probability",
+        "forgetting_rates",
+        "attention",
+        "skimmed",
+        "read_probability",
+        "half_logits",
+    )
     for name in told:
         if (values := getattr(trace, name)) is not None:
             found[name] = values[0].numpy()

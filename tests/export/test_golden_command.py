@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from export.golden import main
@@ -52,6 +53,27 @@ def test_groups_may_listen_to_slower_ones(tmp_path: Path) -> None:
         file["cases"][0]["config"]["strategy"] = "s2f"
 
     assert main([changed(tmp_path, "mtlstm_f2s", slow_to_fast)]) == 0
+
+
+@pytest.mark.parametrize("name", ["", "layer"])
+def test_one_layer_with_a_timescale_may_stand_alone(tmp_path: Path, name: str) -> None:
+    """The fast layer of an HL-MTGRU, which hears nobody, with its share of the classifier."""
+
+    def fast_only(file: dict[str, Any]) -> None:
+        file["model"] = "mtgru"
+        for case in file["cases"]:
+            layer, units = case["weights"]["fast"], case["config"]["fast"]
+            classifier, bias = [row[:units] for row in case["weights"]["W_y"]], case["weights"]["b_y"]
+            case["weights"] = {name: layer} if name else layer
+            case["weights"] |= {"W_y": classifier, "b_y": bias}
+            case["config"]["tau"] = case["config"]["tau_fast"]
+            for sequence in case["sequences"]:
+                steps = [step["fast"] for step in sequence["steps"]]
+                for step in steps:
+                    step["logits"] = (np.array(classifier) @ step["h"] + bias).tolist()
+                sequence |= {"steps": steps, "final": {}}
+
+    assert main([changed(tmp_path, "hl_mtgru", fast_only)]) == 0
 
 
 @pytest.mark.parametrize("names", [("forward", "backward"), ("fwd", "bwd")])

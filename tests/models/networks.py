@@ -12,10 +12,12 @@ from models.architectures.base import Architecture
 from models.architectures.cifg import CIFG
 from models.architectures.clstm import CLSTM, CLSTMCell
 from models.architectures.convolutional_lstm import ConvolutionalLSTM
+from models.architectures.hl_mtgru import HLMTGRU
 from models.architectures.jump import LSTMJump
 from models.architectures.leap import LeapLSTM
 from models.architectures.lstm import LSTM
 from models.architectures.mode import MODELSTM
+from models.architectures.mtgru import MTGRUCell
 from models.architectures.mtlstm import MTLSTM
 from models.architectures.peephole import PeepholeLSTM
 from models.architectures.recurrent import Recurrent
@@ -36,6 +38,7 @@ from models.plain import (
     jump,
     leap,
     lstm,
+    mtgru,
     mtlstm,
     rnn,
     self_attentive,
@@ -60,6 +63,7 @@ def random_network(
         for name, parameter in model.named_parameters():
             if name != "embedding.weight":
                 parameter.copy_(scale * torch.randn(parameter.shape, generator=random))
+    model.constrain()
     return model.eval()
 
 
@@ -118,6 +122,11 @@ def _recurrent_logits(model: Recurrent, words: Tensor) -> Tensor:
     if isinstance(model, ConvolutionalLSTM):
         width = model.filters.kernel_size[0]
         return convolutional_lstm.read(convert.convolutional_lstm_weights(model), words, width).logits
+    if isinstance(model, HLMTGRU):
+        found = convert.recurrent_weights(model)
+        return mtgru.read_hierarchical(
+            found, words, float(found["fast.tau"]), float(found["slow.tau"])
+        ).logits
     weights, states = convert.recurrent_weights(model), _plain_states(model)
     if model.backward_cell is not None:
         return bidirectional.read(weights, words, states).logits
@@ -135,6 +144,8 @@ def _plain_states(model: Recurrent) -> Callable[[Weights, Tensor], Tensor]:
         sizes = model.cell.sizes
         readout: clstm.Readout = "slowest" if model.readout == "last" else "mean_all"
         return lambda weights, words: clstm.read_out(clstm.states(weights, words, sizes)[0], sizes, readout)
+    if isinstance(model.cell, MTGRUCell):
+        return lambda weights, words: mtgru.layer(weights, words, float(weights["tau"])).h
     assert isinstance(model, LSTM)
     cell = model.cell.output_gate_cell if isinstance(model.cell, PeepholeLSTM) else "new"
     return lambda weights, words: lstm.states(weights, words, cell)[0]

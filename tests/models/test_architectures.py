@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 import torch
 from hypothesis import given, settings
@@ -14,10 +16,13 @@ from models.architectures.bag_of_words import BagOfWordsConfig
 from models.architectures.cifg import CIFGConfig
 from models.architectures.clstm import CLSTM, CLSTMConfig
 from models.architectures.convolutional_lstm import ConvolutionalLSTMConfig
+from models.architectures.gru import GRUConfig
+from models.architectures.hl_mtgru import HLMTGRU, HLMTGRUConfig
 from models.architectures.jump import LSTMJump, LSTMJumpConfig
 from models.architectures.leap import LeapLSTM, LeapLSTMConfig
 from models.architectures.lstm import LSTM, LSTMConfig
 from models.architectures.mode import DLSTMConfig, MODELSTMConfig, ODELSTMConfig
+from models.architectures.mtgru import MTGRUConfig, Timescale
 from models.architectures.mtlstm import MTLSTM, MTLSTMConfig, group_sizes, largest_group_count
 from models.architectures.registry import AnyModelConfig, build, resolve
 from models.architectures.rnn import RNNConfig
@@ -108,12 +113,20 @@ def clstm_configs(draw: st.DrawFn, bidirectional: bool) -> CLSTMConfig:
     )
 
 
+TIMESCALES: dict[str, st.SearchStrategy[Any]] = {
+    "bias": st.booleans(),
+    "timescale": st.sampled_from(["tau", "inverse"]),
+    "orthogonal": st.booleans(),
+}
 CAUSAL_CONFIGS = st.one_of(
     lstm_configs(bidirectional=False),
     mtlstm_configs(),
     st.builds(CIFGConfig, hidden=st.integers(1, 8)),
     clstm_configs(bidirectional=False),
     st.builds(RNNConfig, hidden=st.integers(1, 8)),
+    st.builds(GRUConfig, hidden=st.integers(1, 8), bias=st.booleans()),
+    st.builds(MTGRUConfig, hidden=st.integers(1, 8), **TIMESCALES),
+    st.builds(HLMTGRUConfig, hidden=st.integers(2, 9), **TIMESCALES),
     st.builds(
         ConvolutionalLSTMConfig,
         filter_width=st.integers(1, 7),
@@ -142,6 +155,8 @@ BIDIRECTIONAL_CONFIGS = st.one_of(
         hops=st.integers(1, 4),
         mlp=st.integers(1, 5),
     ),
+    st.builds(GRUConfig, hidden=st.integers(1, 8), bidirectional=st.just(True)),
+    st.builds(MTGRUConfig, hidden=st.integers(1, 8), bidirectional=st.just(True), **TIMESCALES),
 )
 CONFIGS = st.one_of(CAUSAL_CONFIGS, BIDIRECTIONAL_CONFIGS, LEAP_CONFIGS)
 
@@ -533,6 +548,37 @@ def test_parameters_beside_the_leap_lstm_papers_lstm(config: AnyModelConfig, par
     model = build(config, torch.zeros(5, 300), 4)
     counted = sum(p.numel() for name, p in model.named_parameters() if name != "embedding.weight")
     assert counted == parameters + 300 * 4 + 4
+
+
+@pytest.mark.parametrize(("width", "parameters"), [(1024, 933_888), (4096, 3_293_184)])
+def test_parameters_of_hl_mtgru(width: int, parameters: int) -> None:
+    """On the features of ALBERT-large and -xxlarge; the classifier left out, and a τ for either layer."""
+    model = build(HLMTGRUConfig(), torch.zeros(5, width), 5)
+    assert isinstance(model, HLMTGRU)
+    assert sum(p.numel() for p in model.cell.parameters()) == parameters + 2
+    assert sum(p.numel() for p in model.own_learning_rates()) == 2
+
+
+def test_hl_mtgru_without_fast_units_is_refused() -> None:
+    with pytest.raises(ConfigError, match="expected fewer slow units than the 4 hidden ones, found 4"):
+        build(HLMTGRUConfig(hidden=4, slow_units=4), torch.zeros(10, 4), 2)
+
+
+@pytest.mark.parametrize(("timescale", "before", "after"), [("tau", 0.7, 1.0), ("inverse", 1.3, 1.0)])
+def test_no_timescale_goes_below_one(timescale: Timescale, before: float, after: float) -> None:
+    model = build(HLMTGRUConfig(hidden=4, timescale=timescale), torch.zeros(10, 4), 2)
+    for parameter in model.own_learning_rates():
+        parameter.data.fill_(before)
+    model.constrain()
+    assert [parameter.item() for parameter in model.own_learning_rates()] == [after, after]
+
+
+@torch.inference_mode()
+def test_halves_and_bias_add_up_to_the_logits() -> None:
+    model = random_network(HLMTGRUConfig(hidden=7), seed=4).double()
+    trace = model.trace(*random_batch([6, 3], seed=4))
+    assert trace.half_logits is not None
+    assert_equal(trace.half_logits.sum(dim=2) + model.classifier.bias, trace.logits)
 
 
 @pytest.mark.parametrize("classes", [2, 4, 14])

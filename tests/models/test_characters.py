@@ -108,9 +108,7 @@ def test_run_reads_its_characters_from_the_table(tmp_path: Path) -> None:
     model = run.model()
     assert model.embedding.weight.shape == (len(vocabulary(run.tokenizer())), 8 + 5)
     prepared = prepare(tiny_config(data, "mode_lstm", *options), Path(), None, Console(quiet=True))
-    trained = build(
-        prepared.record.config.model, torch.from_numpy(prepared.embedding), 2, vocabulary(prepared.tokenizer)
-    )
+    trained = build(prepared.record.config.model, prepared.words, 2, vocabulary(prepared.tokenizer))
     trained.load_state_dict(kept)
     trained.eval()
     ids, lengths = random_batch([9, 4])

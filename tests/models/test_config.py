@@ -89,12 +89,12 @@ def test_setting_is_toml_or_a_bare_word(line: str, key: str, expected: object) -
         ("training.epochs=many", "setting 'training.epochs': Input should be a valid integer"),
         (
             "training.optimizer=sgd",
-            "setting 'training.optimizer': Input should be 'adam' or 'adagrad', found 'sgd'",
+            "setting 'training.optimizer': Input should be 'adam', 'adagrad' or 'adamw', found 'sgd'",
         ),
         ("recipe.name=x", "no setting 'recipe.name': 'recipe' holds a value, not settings"),
         (
-            "model.architecture=gru",
-            "setting 'model': Input tag 'gru' found using 'architecture' does not match",
+            "model.architecture=unheard_of",
+            "setting 'model': Input tag 'unheard_of' found using 'architecture' does not match",
         ),
         ("model.periods=3", "no setting 'model.mtlstm.periods'"),
         ("model=3", "setting 'model'"),

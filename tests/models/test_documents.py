@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from models.data.batches import iterate, make_batch, shuffled_batches, sorted_batches
+from models.data.batches import make_batch, shuffled_batches, sorted_batches
 from models.data.documents import BadRows, Documents, encode_rows, split_rows
 from models.data.labels import given_labels
 from models.data.rows import Row
@@ -115,7 +115,7 @@ def test_batches_hold_documents_of_like_length() -> None:
         assert padded < 1.15 * lengths.sum()
 
 
-def test_batch_is_padded_on_the_right_and_cut_at_the_longest() -> None:
+def test_batch_is_padded_on_the_right() -> None:
     documents = Documents(
         (np.array([5, 6, 7], np.int32), np.array([8], np.int32)), np.array([1, 0], dtype=np.int64)
     )
@@ -123,6 +123,3 @@ def test_batch_is_padded_on_the_right_and_cut_at_the_longest() -> None:
     assert batch.token_ids.tolist() == [[8, 0, 0], [5, 6, 7]]
     assert batch.lengths.tolist() == [1, 3]
     assert batch.labels.tolist() == [0, 1]
-    (cut,) = iterate(documents, [np.array([0, 1])], longest=2)
-    assert cut.token_ids.tolist() == [[5, 6], [8, 0]]
-    assert cut.lengths.tolist() == [2, 1]

@@ -17,6 +17,7 @@ from models.golden.plain import read
 from tests.models.cases import FOLDER, golden
 
 TOLERANCE = 1e-12
+STATES = {"mode_lstm": {"features", "prefix_max"}, "hl_mtgru": {"fast.h", "slow.h", "fast.u", "slow.u"}}
 
 CASES = [case for file in sorted(FOLDER.glob("*.json")) for case in golden(file.stem)]
 MODE_CASES = golden("mode_lstm")
@@ -43,7 +44,7 @@ def test_plain_cell(case: Case) -> None:
     for sequence in range(len(case.sequences)):
         found = read(case, sequence)
         compared = {value for value in found if case.has(sequence, value)}
-        states = {"features", "prefix_max"} if case.model == "mode_lstm" else {"h", "c"}
+        states = STATES.get(case.model, {"h", "c"})
         assert compared >= states | {"logits", "probs"}
         for value in compared:
             assert_close(found[value], case.expected(sequence, value))

@@ -12,7 +12,7 @@ from rich.console import Console
 from safetensors.torch import load_file
 from torch import Tensor
 
-from models.architectures.base import Answer, Architecture
+from models.architectures.base import Answer, Architecture, WordSource
 from models.architectures.leap import LeapLSTMConfig
 from models.architectures.lstm import LSTM, LSTMConfig
 from models.architectures.registry import build
@@ -87,7 +87,7 @@ def make_trainer(
     folder = RunFolder(out)
     folder.create(prepared.record, prepared.tokenizer)
     torch.manual_seed(1)
-    network = model or build(prepared.record.config.model, torch.from_numpy(prepared.embedding), 2)
+    network = model or build(prepared.record.config.model, prepared.words, 2)
     plain: dict[str, object] = {"word_dropout": 0.0, "average_decay": 0.0, "batch_size": 16}
     config = TrainingConfig.model_validate(plain | changes)
     return Trainer(network, config, prepared.train, prepared.dev, folder, recorder)
@@ -96,7 +96,7 @@ def make_trainer(
 class Listening(LSTM):
     """Keeps what it is given to read in training."""
 
-    def __init__(self, embedding: Tensor) -> None:
+    def __init__(self, embedding: WordSource) -> None:
         super().__init__(LSTMConfig(hidden=4), embedding, 2)
         self.heard: list[tuple[Tensor, Tensor]] = []
 
@@ -126,7 +126,7 @@ def test_leap_lstm_approaches_its_target_skip_rate(prepared: Prepared, tmp_path:
         config = LeapLSTMConfig(
             hidden=12, reverse_hidden=4, filters=4, target_skip_rate=target, penalty=10, dropout=0.2
         )
-        model = build(config, torch.from_numpy(prepared.embedding), 2)
+        model = build(config, prepared.words, 2)
         out = tmp_path / str(target)
         make_trainer(prepared, out, recorder, model, epochs=8, patience=8, learning_rate=0.01).train()
         last = [rate for rate in recorder.skip_rates[-17:] if rate is not None]
@@ -138,13 +138,13 @@ def test_leap_lstm_approaches_its_target_skip_rate(prepared: Prepared, tmp_path:
 
 
 def test_word_dropout_makes_a_share_of_the_real_words_unknown(prepared: Prepared, tmp_path: Path) -> None:
-    model = Listening(torch.from_numpy(prepared.embedding))
+    model = Listening(prepared.words)
     make_trainer(prepared, tmp_path, Recorder(), model, word_dropout=0.3, epochs=2).train()
     assert unknown_share(model.heard) == pytest.approx(0.3, abs=0.03)
 
 
 def test_schedule_masks_fewer_words_each_epoch(prepared: Prepared, tmp_path: Path) -> None:
-    model = Listening(torch.from_numpy(prepared.embedding))
+    model = Listening(prepared.words)
     trainer = make_trainer(prepared, tmp_path, Recorder(), model, schedule_mask_start=0.45, epochs=3)
     trainer.train()
     size = trainer.batches_per_epoch
@@ -152,10 +152,12 @@ def test_schedule_masks_fewer_words_each_epoch(prepared: Prepared, tmp_path: Pat
     assert shares == [pytest.approx(0.3, abs=0.04), pytest.approx(0.15, abs=0.04), 0]
 
 
-def test_documents_are_cut_at_the_longest_in_training_only(prepared: Prepared, tmp_path: Path) -> None:
-    model = Listening(torch.from_numpy(prepared.embedding))
-    make_trainer(prepared, tmp_path, Recorder(), model, longest=5, epochs=1).train()
-    assert max(int(lengths.max()) for _, lengths in model.heard) == 5
+def test_documents_are_cut_at_the_longest_in_training_only(data: Path) -> None:
+    found = prepare(tiny_config(data, "lstm", "training.longest=5"), Path(), None, QUIET)
+    assert int(found.train.lengths.max()) == 5
+    assert found.train.shortened > 0
+    assert int(found.dev.lengths.max()) > 5
+    assert found.dev.shortened == 0
 
 
 def test_training_stops_when_patience_is_used_up(prepared: Prepared, tmp_path: Path) -> None:
@@ -209,7 +211,8 @@ def test_frozen_embedding_is_not_trained(data: Path, tmp_path: Path) -> None:
     prepared = prepare(tiny_config(data, "lstm", "model.tune_embedding=false"), Path(), None, QUIET)
     make_trainer(prepared, tmp_path, Recorder(), epochs=1).train()
     saved = load_file(tmp_path / WEIGHTS)["embedding.weight"]
-    assert torch.equal(saved, torch.from_numpy(prepared.embedding))
+    assert isinstance(prepared.words, Tensor)
+    assert torch.equal(saved, prepared.words)
 
 
 def test_evaluation_is_kept_in_the_run_folder(data: Path, tmp_path: Path) -> None:

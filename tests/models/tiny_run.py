@@ -26,6 +26,9 @@ SMALL: dict[str, list[str]] = {
     "clstm": ["model.hidden=12"],
     "b_clstm": ["model.architecture=clstm", "model.hidden=12", "model.bidirectional=true"],
     "rnn": ["model.hidden=12"],
+    "gru": ["model.hidden=12"],
+    "mtgru": ["model.hidden=12"],
+    "hl_mtgru": ["model.hidden=12"],
     "bag_of_words": [],
     "mtlstm": ["model.hidden=12", "model.groups=2"],
     "leap_lstm": [
