@@ -1,0 +1,163 @@
+"""The results table: what is committed is what its command writes, and what it is made of holds together."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from benchmarks.accuracy import grid as grids
+from benchmarks.accuracy import results as result_files
+from benchmarks.accuracy.__main__ import GUIDE, cli
+from benchmarks.accuracy.choosing import write_guide
+from benchmarks.accuracy.claims import Claim, judge, read_claims
+from benchmarks.accuracy.folds import write_fold
+from benchmarks.accuracy.grid import HERE, Row, SetEntry, Unit, read_grid
+from benchmarks.accuracy.plots import draw_plots
+from benchmarks.accuracy.results import LengthDecile, RowResult, UnitResult, read_result
+from benchmarks.accuracy.table import write_table
+from benchmarks.accuracy.train import train_rows
+from models.commands import RunOptions
+
+GRID = read_grid()
+RESULTS = {name: read_result(row) for name, row in GRID.items()}
+
+
+def unit(accuracy: float, documents: int = 400) -> UnitResult:
+    decile = LengthDecile(shortest=1, longest=9, documents=documents, accuracy=accuracy)
+    return UnitResult(
+        date="2026-01-01",
+        dev_accuracy=accuracy,
+        test_accuracy=accuracy,
+        test_macro_f1=accuracy,
+        best_epoch=1,
+        train_documents=10,
+        training_cpu_seconds=1.0,
+        curve=[(1, accuracy)],
+        test_by_length=[decile],
+    )
+
+
+def row_result(**accuracies: float) -> RowResult:
+    return RowResult(units={name.replace("_", "-"): unit(value) for name, value in accuracies.items()})
+
+
+@pytest.mark.parametrize("row", GRID.values(), ids=GRID)
+def test_every_row_is_a_configuration_that_trains(row: Row) -> None:
+    first = row.units[0]
+    config = row.config(first, {"train": "t.jsonl", "dev": "d.jsonl"})
+    assert config.recipe == row.name
+    assert config.data.train == ("t.jsonl",)
+    assert config.training.seed == 1
+    assert len({str(one) for one in row.units}) == len(row.units) >= 1
+
+
+def test_claims_and_results_speak_of_rows_that_exist() -> None:
+    for claim in read_claims():
+        assert set(claim.better) | set(claim.than) <= set(GRID), claim.text
+    kept = {
+        path.relative_to(result_files.RESULTS).with_suffix("").as_posix()
+        for path in result_files.RESULTS.glob("*/*.json")
+    }
+    assert kept <= set(GRID)
+
+
+def test_the_committed_pages_are_what_the_table_command_writes(tmp_path: Path) -> None:
+    drawn = draw_plots(GRID, RESULTS, tmp_path)
+    assert {f"{name}.png" for name in drawn} == {path.name for path in (HERE / "plots").glob("*.png")}
+    verdicts = [judge(claim, RESULTS) for claim in read_claims()]
+    assert (HERE / "RESULTS.md").read_text(encoding="utf-8") == write_table(GRID, RESULTS, verdicts, drawn)
+    assert GUIDE.read_text(encoding="utf-8") == write_guide(GRID, RESULTS)
+
+
+def test_folds_share_no_test_row_and_cover_the_set(tmp_path: Path) -> None:
+    rows = [{"text": f"text {n}", "label": n % 2} for n in range(57)]
+    source = tmp_path / "all.jsonl.gz"
+    with gzip.open(source, "wt", encoding="utf-8") as file:
+        file.writelines(json.dumps(row) + "\n" for row in rows)
+    tested: list[str] = []
+    for fold in range(1, 11):
+        paths = write_fold(source, fold, 10, tmp_path / f"fold-{fold}")
+        splits = {
+            name: [json.loads(line)["text"] for line in Path(path).read_text(encoding="utf-8").splitlines()]
+            for name, path in paths.items()
+        }
+        assert sorted(text for texts in splits.values() for text in texts) == sorted(
+            str(row["text"]) for row in rows
+        )
+        assert len(splits["dev"]) == pytest.approx(5, abs=1)
+        tested += splits["test"]
+    assert sorted(tested) == sorted(str(row["text"]) for row in rows)
+
+
+@pytest.mark.parametrize(
+    ("better", "than", "margin", "outcome"),
+    [
+        (
+            {"seed_1": 0.90, "seed_2": 0.91, "seed_3": 0.905},
+            {"seed_1": 0.80, "seed_2": 0.81, "seed_3": 0.80},
+            0,
+            "holds",
+        ),
+        ({"seed_1": 0.80, "seed_2": 0.81}, {"seed_1": 0.90, "seed_2": 0.905}, 0, "does not hold"),
+        ({"seed_1": 0.90, "seed_2": 0.80}, {"seed_1": 0.80, "seed_2": 0.88}, 0, "within noise"),
+        ({"seed_1": 0.80}, {"seed_1": 0.81}, 0, "within noise"),  # 400 documents: an error of 2.8 points
+        ({"seed_1": 0.80}, {"seed_1": 0.81}, -9, "holds"),
+        ({"seed_1": 0.80}, {"seed_2": 0.70}, 0, "not measured"),  # no seed on both sides
+        ({}, {"seed_1": 0.7}, 0, "not measured"),
+    ],
+)
+def test_a_claim_is_judged_by_what_both_sides_share(
+    better: dict[str, float], than: dict[str, float], margin: float, outcome: str
+) -> None:
+    claim = Claim(text="one is above the other", better=("one",), than=("other",), margin=margin)
+    assert judge(claim, {"one": row_result(**better), "other": row_result(**than)}).outcome == outcome
+
+
+def test_a_row_is_trained_recorded_and_passed_over(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(result_files, "RESULTS", tmp_path / "results")
+    lines = [
+        json.dumps({"text": text, "label": label}) for text, label in (("good film", 1), ("bad film", 0))
+    ]
+    for split in ("train", "dev", "test"):
+        (tmp_path / f"{split}.jsonl").write_text("\n".join(lines * 4), encoding="utf-8")
+    data = SetEntry(
+        title="Tiny",
+        task="films",
+        seeds=(1, 2),
+        data={
+            "train": ["train.jsonl"],
+            "dev": ["dev.jsonl"],
+            "test": "test.jsonl",
+            "labels": ["bad", "good"],
+        },
+        training={"epochs": 2, "batch_size": 4},
+    )
+    model = grids.ModelEntry(
+        title="NBOW", explains=(), model={"architecture": "bag_of_words", "embedding_size": 4}
+    )
+    row = Row("tiny", "nbow", data, model, grids.RowEntry(), {})
+    options = RunOptions(tmp_path, "cpu", 1)
+    for only in (2, None):
+        train_rows([row], only, tmp_path, tmp_path / "runs", options)
+    result = read_result(row)
+    assert list(result.units) == ["seed-1", "seed-2"]
+    assert result.parameters == 4 * 2 + 2
+    assert result.units["seed-1"].curve[-1][0] == 2
+    assert sum(decile.documents for decile in result.units["seed-1"].test_by_length) == 8
+    before = (tmp_path / "results/tiny/nbow.json").read_bytes()
+    train_rows([row], None, tmp_path, tmp_path / "runs", options)
+    assert (tmp_path / "results/tiny/nbow.json").read_bytes() == before
+
+
+def test_unknown_rows_are_named() -> None:
+    answer = CliRunner().invoke(cli, ["list", "sst9/*"])
+    assert answer.exit_code != 0
+    assert "no row 'sst9/*'" in str(answer.exception) + answer.output
+
+
+def test_units_are_ordered() -> None:
+    assert sorted([Unit("fold", 10), Unit("fold", 2)]) == [Unit("fold", 2), Unit("fold", 10)]
