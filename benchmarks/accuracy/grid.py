@@ -45,6 +45,7 @@ class ModelEntry(_Table):
 
     title: str
     explains: tuple[str, ...]  # as the choosing guide names it
+    encoder: str = ""  # folder of a pretrained encoder, in place of the set's word vectors
     model: Tree
     training: Tree = {}
 
@@ -109,8 +110,7 @@ class Row:
                 "recipe": self.name,
                 "data": {"name": f"{self.data.title}: {self.data.task}", **data}
                 | {split: [path] for split, path in files.items() if split in ("train", "dev")},
-                "tokenizer": self._merged("tokenizer"),
-                "vectors": self._merged("vectors"),
+                **self._words(),
                 "model": self._merged("model") | self.model.model | self.entry.model,
                 "training": self._merged("training")
                 | self.model.training
@@ -122,6 +122,11 @@ class Row:
     def training(self) -> TrainingConfig:
         """How the row is trained, seeds apart."""
         return self.config(self.units[0], {}).training
+
+    def _words(self) -> Tree:
+        if self.model.encoder:
+            return {"encoder": {"folder": self.model.encoder}}
+        return {"tokenizer": self._merged("tokenizer"), "vectors": self._merged("vectors")}
 
     def _merged(self, section: str) -> Tree:
         default = self.defaults.get(section, {})
