@@ -1,6 +1,7 @@
 """Everything that the service tells a caller went wrong.
 
 StartError                 the service cannot start: settings, device or bundles
+└── MissingDeviceError     the device that was asked for is not there
 Problem                    an answer of RFC 9457: status, type, title, detail
 ├── ConnectionProblem           found before there is a request to answer
 │   ├── BadHttp            400  no HTTP/1.1, or in two readings
@@ -39,6 +40,10 @@ from typing import ClassVar
 
 class StartError(Exception):
     """The service cannot start; the message says what was expected and what was found."""
+
+
+class MissingDeviceError(StartError):
+    """The device that was asked for is not there."""
 
 
 class Problem(Exception):  # noqa: N818 - the word of RFC 9457

@@ -41,12 +41,12 @@ def bench(
             figures = [_measure_model(one) for one in chosen]
         except BundleError as error:
             raise StartError(str(error)) from error
-    for found in figures:
-        Console().print(_table(found))
-    if json is not None:
-        json.write_bytes(
-            orjson.dumps(_report(figures), option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE)
-        )
+        for found in figures:
+            Console().print(_table(found))
+        if json is not None:
+            json.write_bytes(
+                orjson.dumps(_report(figures), option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE)
+            )
 
 
 def _measure_model(model: Model) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.metadata
+import os
 import platform
 import sys
 from collections.abc import Callable
@@ -11,9 +12,10 @@ from dataclasses import dataclass
 import typer
 from rich.console import Console
 
+from app.bundle import BundleError, bundle_bytes, find_bundles
 from app.commands.options import USER_ERROR, Bundles, DeviceOption, user_errors
 from app.engine.loading import load_registry
-from app.errors import StartError
+from app.errors import MissingDeviceError, StartError
 from app.logs import configure_logs
 from app.machine import usable_cpus
 from app.server import bind
@@ -33,7 +35,7 @@ class Finding:
 
 
 def doctor(bundles: Bundles = None, device: DeviceOption = None) -> None:
-    """Check Python, ONNX Runtime, the bundles, the port and the CPUs. Exit code 2 when something is wrong."""
+    """Check Python, ONNX Runtime, the bundles, the disk, the port and the CPUs. Exit code 2 when something is wrong."""
     with user_errors():
         settings = read_settings(bundles=bundles, device=device, log_format="console", log_level="error")
         configure_logs(settings)
@@ -42,15 +44,16 @@ def doctor(bundles: Bundles = None, device: DeviceOption = None) -> None:
         check_python,
         check_runtime,
         check_bundles,
+        check_disk,
         check_port,
         check_cpus,
     )
     findings = [check(settings) for check in checks]
     for finding in findings:
         mark = "[green]good[/]" if finding.good else "[red]bad [/]"
-        console.print(f"{mark} {finding.name}: {finding.detail}", highlight=False)
+        console.print(f"{mark} {finding.name}: {finding.detail}", highlight=False, soft_wrap=True)
         if finding.advice:
-            console.print(f"     → {finding.advice}", highlight=False)
+            console.print(f"     → {finding.advice}", highlight=False, soft_wrap=True)
     if not all(finding.good for finding in findings):
         raise typer.Exit(USER_ERROR)
 
@@ -79,6 +82,8 @@ def check_bundles(settings: Settings) -> Finding:
     """Every bundle loads, answers its golden documents, on the device that was asked for."""
     try:
         registry = load_registry(settings)
+    except MissingDeviceError as error:
+        return Finding("bundles", False, f"not loaded: {error}")
     except StartError as error:
         return Finding(
             "bundles", False, str(error), "Name a folder of bundles with --bundles, or export one."
@@ -88,6 +93,23 @@ def check_bundles(settings: Settings) -> Finding:
         return Finding("bundles", True, served)
     reasons = "; ".join(bundle.reason for bundle in registry.refused)
     return Finding("bundles", False, f"{served}; refused: {reasons}", "Export the refused bundles again.")
+
+
+def check_disk(settings: Settings) -> Finding:
+    """Room for another version of the largest bundle; serving itself writes nothing but its log."""
+    try:
+        place = os.statvfs(settings.bundles)
+        needed = max((bundle_bytes(folder) for folder in find_bundles(settings.bundles)), default=0)
+    except (OSError, BundleError) as error:
+        return Finding("disk", False, str(error), "Name a folder of bundles with --bundles.")
+    free = place.f_bavail * place.f_frsize
+    detail = f"{free / 1e6:,.0f} MB free beside the bundles"
+    if place.f_flag & os.ST_RDONLY:
+        return Finding("disk", True, f"{settings.bundles} is read-only, which is enough for serving")
+    if free >= needed:
+        return Finding("disk", True, detail)
+    advice = f"A new version of the largest bundle needs {needed / 1e6:,.1f} MB: make room."
+    return Finding("disk", False, detail, advice)
 
 
 def check_port(settings: Settings) -> Finding:

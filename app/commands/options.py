@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, NoReturn
 
 import typer
 
@@ -13,6 +14,11 @@ from app.errors import Problem, StartError
 from app.settings import Device
 
 USER_ERROR = 2  # exit code
+# A full disk, a place that cannot be written or read, a reader of our output that left.
+_OF_THE_PLACE = {
+    *(errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EPERM),
+    *(errno.ENOENT, errno.EISDIR, errno.ENOTDIR, errno.EPIPE),
+}
 
 Bundles = Annotated[
     Path | None, typer.Option(help="Folder of bundles, or one bundle.  [READTRACE_BUNDLES; default: bundles]")
@@ -28,6 +34,17 @@ def user_errors() -> Iterator[None]:
     except StartError as error:
         typer.secho(f"readtrace: {error}", fg="red", err=True)
         raise typer.Exit(USER_ERROR) from None
+    except OSError as error:
+        raise_exit(error)
     except Problem as problem:
         typer.secho(f"readtrace: {problem.title}: {problem.detail}", fg="red", err=True)
         raise typer.Exit(USER_ERROR) from None
+
+
+def raise_exit(error: OSError) -> NoReturn:
+    """End with a message and exit code 2 where it is the place, such as a full disk; else raise it again."""
+    if error.errno not in _OF_THE_PLACE:
+        raise error
+    where = error.filename or "output"
+    typer.secho(f"readtrace: {where}: {error.strerror}", fg="red", err=True)
+    raise typer.Exit(USER_ERROR) from None

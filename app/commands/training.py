@@ -11,7 +11,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from app.commands.options import USER_ERROR
+from app.commands.options import USER_ERROR, raise_exit
 
 _NEEDED = ("torch", "onnx", "sklearn", "safetensors")
 
@@ -158,6 +158,8 @@ def _user_errors() -> Iterator[None]:
     except ReadtraceTrainingError as error:
         typer.secho(f"readtrace: {error}", fg="red", err=True)
         raise typer.Exit(USER_ERROR) from None
+    except OSError as error:
+        raise_exit(error)
     except KeyboardInterrupt:
         typer.secho(
             "readtrace: stopped; `readtrace train --resume` goes on from the last checkpoint", err=True

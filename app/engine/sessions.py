@@ -10,7 +10,7 @@ import onnxruntime as ort
 
 from app.bundle import BundleError, Manifest, PassSpec, read_file
 from app.engine.graph_guard import check_graph
-from app.errors import StartError
+from app.errors import MissingDeviceError
 from app.scheduler.document import Array
 from app.settings import Device
 
@@ -45,13 +45,13 @@ def open_graph(
     """Load the graph of a pass on a device and check its signature.
 
     Raises:
-        StartError: ``cuda`` was asked for and the session runs on the CPU.
+        MissingDeviceError: ``cuda`` was asked for and the session runs on the CPU.
         BundleError: ONNX Runtime does not take the graph, or it is not what the manifest says.
     """
     session = _open_session(folder / reading.graph, read_file(folder, manifest, reading.graph), device)
     graph = Graph(session, tuple(output.name for output in session.get_outputs()))
     if device == "cuda" and graph.provider != CUDA_PROVIDER and not allow_cpu_fallback:
-        raise StartError(
+        raise MissingDeviceError(
             "device=cuda was asked for, but ONNX Runtime runs on the CPU. Install the `gpu` extra (never "
             "beside `cpu`), check with `readtrace doctor`, or set READTRACE_ALLOW_CPU_FALLBACK=true."
         )

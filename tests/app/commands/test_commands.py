@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from app.bundle import MANIFEST
-from tests.app.tiny import write_all
+from tests.app.tiny import rewrite_manifest, write_all, write_reviews
 
 
 def readtrace(
@@ -87,7 +87,7 @@ def test_bench_writes_figures_of_every_pass_and_bucket(bundles: Path, tmp_path: 
 def test_doctor_finds_a_healthy_installation(bundles: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("READTRACE_PORT", "0")
     done = readtrace("doctor", "--bundles", bundles)
-    assert done.stdout.count("good ") == 5
+    assert done.stdout.count("good ") == 6
     assert "reviews@1 on CPUExecutionProvider" in done.stdout
 
 
@@ -95,9 +95,57 @@ def test_doctor_says_what_is_wrong_and_what_to_do(tmp_path: Path, monkeypatch: p
     with socket.create_server(("127.0.0.1", 0)) as taken:
         monkeypatch.setenv("READTRACE_PORT", str(taken.getsockname()[1]))
         done = readtrace("doctor", "--bundles", tmp_path, expected_code=2)
-    assert done.stdout.count("bad ") == 2
+    assert done.stdout.count("bad ") == 3
     assert "choose another with --port" in done.stdout
     assert "--bundles" in done.stdout
+
+
+def damage(root: Path, kind: str) -> str:
+    """Damage a bundle; what the message must say."""
+    bundle = root / "reviews" / "1"
+    if kind == "truncated":
+        (bundle / "read.onnx").write_bytes((bundle / "read.onnx").read_bytes()[:100])
+        return "reviews/1/read.onnx: sha256 is"
+    if kind == "tampered":
+        rewrite_manifest(bundle, golden=[{"text": "good", "probabilities": [0.0, 1.0]}])
+        return "reviews@1: golden document 0 differs"
+    (bundle / MANIFEST).write_text("{")
+    return "reviews/1/manifest.json: manifest: Invalid JSON"
+
+
+@pytest.mark.parametrize("kind", ["truncated", "tampered", "corrupt"])
+def test_damaged_bundle_stops_a_start_without_others_and_doctor_finds_it(tmp_path: Path, kind: str) -> None:
+    write_reviews(tmp_path)
+    reason = damage(tmp_path, kind)
+    done = readtrace("serve", "--bundles", tmp_path, "--port", "0", expected_code=2)
+    assert f"readtrace: No bundle can be served: {reason}" in done.stderr
+    done = readtrace("doctor", "--bundles", tmp_path, expected_code=2)
+    assert f"No bundle can be served: {reason}" in done.stdout
+
+
+def test_missing_gpu_stops_the_start_and_doctor_finds_it(bundles: Path) -> None:
+    done = readtrace("serve", "--bundles", bundles, "--port", "0", "--device", "cuda", expected_code=2)
+    assert "readtrace: device=cuda was asked for, but ONNX Runtime runs on the CPU." in done.stderr
+    done = readtrace("doctor", "--bundles", bundles, "--device", "cuda", expected_code=2)
+    assert "bad  bundles: not loaded: device=cuda was asked for" in done.stdout
+
+
+def test_full_disk_ends_a_file_of_answers_with_a_message(bundles: Path) -> None:
+    command = [sys.executable, "-m", "app", "classify", "-", "--bundles", str(bundles)]
+    with Path("/dev/full").open("w") as full:  # every write says that the disk is full
+        done = subprocess.run(
+            command, input='"good"\n', stdout=full, stderr=subprocess.PIPE, text=True, timeout=60, check=False
+        )
+    assert done.returncode == 2
+    assert "readtrace: output: No space left on device" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_place_that_cannot_be_written_is_named(bundles: Path) -> None:
+    done = readtrace(
+        "bench", "--bundles", bundles, "--model", "reviews", "--json", "/proc/no/b.json", expected_code=2
+    )
+    assert "readtrace: /proc/no/b.json: No such file or directory" in done.stderr
 
 
 def test_serve_tells_of_a_taken_port(bundles: Path) -> None:
