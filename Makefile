@@ -45,5 +45,5 @@ $(VENV)/.serve-%: pyproject.toml constraints.txt | $(VENV)/bin/python
 	touch $@
 
 $(VENV)/.test: pyproject.toml constraints.txt | $(VENV)/bin/python
-	$(PIP) --editable '.[cpu,train,encoder,dev]'
+	$(PIP) --editable '.[cpu,train,encoder,otel,dev]'
 	touch $@

@@ -29,6 +29,7 @@ ROUTE_STATUSES: dict[str, tuple[int, ...]] = {
     "/classify": (200, 404, 413, 422, 429, 499, 500, 503, 504),
     "/v1/models": (200,),
     "/v1/models/{name}": (200, 404),
+    "/v1/models/reload": (200, 409),
     "/health/live": (200,),
     "/health/ready": (200, 503),
     "/metrics": (200,),

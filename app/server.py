@@ -16,6 +16,7 @@ from app.connection import BoundedConnection
 from app.errors import ReloadFailed, StartError
 from app.logs import get_logger
 from app.service import Service
+from app.tracing import open_tracing
 
 _WRITE_SECONDS = 5  # after the drain, for answers that are still being written
 
@@ -93,7 +94,7 @@ def bind(host: str, port: int) -> socket.socket:
 def serve(service: Service, bound: socket.socket) -> None:
     """Serve until a signal, and until every accepted request was answered or ``drain_seconds`` are over."""
     config = uvicorn.Config(
-        create_app(service),
+        create_app(service, open_tracing(service.settings.traces_endpoint)),
         loop="uvloop",
         http=partial(BoundedConnection, settings=service.settings, metrics=service.metrics),  # type: ignore[arg-type]
         ws="none",

@@ -91,6 +91,9 @@ class Settings(BaseSettings):
     drain_seconds: float = Field(20, ge=0, le=3600)
     """How long accepted requests may take after SIGTERM: below the 30 seconds that orchestrators grant."""
 
+    traces_endpoint: str | None = None
+    """OTLP/HTTP address of an OpenTelemetry collector, such as http://collector:4318/v1/traces; unset: no traces."""
+
     log_format: Literal["json", "console"] = "json"
     """`json` for machines, `console` for people."""
 

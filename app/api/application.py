@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -22,14 +23,15 @@ from app.api.exchange import DEADLINE_HEADER
 from app.api.middleware import REQUEST_ID, ObserveRequests
 from app.api.problems import install_problem_handlers
 from app.service import Service
+from app.tracing import TRACEPARENT, TRACERESPONSE, Tracing
 
 _WEB = Path(package.__file__).parent / "web"
 _REVALIDATE = {"cache-control": "no-cache"}  # or a browser mixes the page's files of two releases
 
 _CORS: dict[str, Any] = {
     "allow_methods": ["GET", "POST"],
-    "allow_headers": ["authorization", "content-type", REQUEST_ID, DEADLINE_HEADER],
-    "expose_headers": [REQUEST_ID, "retry-after", "server-timing"],
+    "allow_headers": ["authorization", "content-type", REQUEST_ID, DEADLINE_HEADER, TRACEPARENT],
+    "expose_headers": [REQUEST_ID, "retry-after", "server-timing", TRACERESPONSE],
     "max_age": 600,
 }
 
@@ -43,14 +45,16 @@ class DirectRoute(APIRoute):
         return handler
 
 
-def create_app(service: Service) -> FastAPI:
-    """The application on loaded models; its lifespan starts and stops the engine."""
+def create_app(service: Service, tracing: Tracing | None = None) -> FastAPI:
+    """The application on loaded models; its lifespan starts and stops the engine, and ends the tracing."""
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
         service.start()
         yield
         await service.stop()
+        if tracing is not None:
+            await asyncio.to_thread(tracing.close)
 
     app = FastAPI(
         title="Readtrace",
@@ -71,7 +75,9 @@ def create_app(service: Service) -> FastAPI:
     app.add_middleware(RequireKey, keys=service.keys)
     if service.settings.cors_origins:
         app.add_middleware(CORSMiddleware, allow_origins=service.settings.cors_origins, **_CORS)
-    app.add_middleware(ObserveRequests, metrics=service.metrics)  # around all others
+    app.add_middleware(  # around all others
+        ObserveRequests, metrics=service.metrics, draining=lambda: service.draining, tracing=tracing
+    )
     return app
 
 

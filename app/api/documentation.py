@@ -23,7 +23,8 @@ _REQUEST_SCHEMA = ClassifyRequest.model_json_schema()
 _STATUSES = (400, 401, 403, 404, 408, 413, 422, 429, 431, 500, 503, 504)
 
 
-def _problem_response(status: int) -> dict[str, Any]:
+def problem_response_of(status: int) -> dict[str, Any]:
+    """How the interface's document describes the problems of a status."""
     titles = ", ".join(problem.slug for problem in PROBLEMS if problem.status == status)
     schema = {"$ref": "#/components/schemas/ProblemDetails"}
     return {"description": titles, "model": ProblemDetails, "content": {MEDIA_TYPE: {"schema": schema}}}
@@ -34,7 +35,7 @@ CLASSIFY_DOCUMENTATION: dict[str, Any] = {
     "description": _DESCRIPTION,
     "tags": ["classify"],
     "response_model": ClassifyResponse,
-    "responses": {status: _problem_response(status) for status in _STATUSES},
+    "responses": {status: problem_response_of(status) for status in _STATUSES},
     "openapi_extra": {
         "requestBody": {
             "required": True,

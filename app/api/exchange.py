@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, ParamSpec, Protocol, TypeVar
 
@@ -24,6 +24,7 @@ from app.engine.registry import LoadedModel
 from app.errors import InvalidRequest, Problem, Refused, TooManyDocuments
 from app.service import Service
 from app.text import Truncate
+from app.tracing import RequestSpan
 
 DEADLINE_HEADER = "x-request-deadline-ms"
 LONGEST_DEADLINE_MS = 3_600_000
@@ -128,7 +129,18 @@ async def _exchange(
     encoded = await _off_loop(exchanged.tokens > _MANY_TOKENS, encode, exchanged)
     encode_seconds = time.perf_counter() - started
     service.metrics.stage_seconds.labels(model.manifest.name, "encode").observe(encode_seconds)
-    headers = {"server-timing": server_timing(exchanged.answers, encode_seconds)}
+    stages = stage_seconds(exchanged.answers, encode_seconds)
+    span: RequestSpan | None = request.state.span
+    if span is not None:
+        span.add_stages(
+            stages,
+            {
+                "readtrace.model": model.id,
+                "readtrace.documents": len(exchanged.answers),
+                "readtrace.tokens": exchanged.tokens,
+            },
+        )
+    headers = {"server-timing": server_timing(stages)}
     return Response(encoded, headers=headers, media_type="application/json")
 
 
@@ -187,14 +199,18 @@ def _raise_if_all_failed(answers: Sequence[Answer | Problem]) -> None:
         raise first
 
 
-def server_timing(answers: Sequence[Answer | Problem], encode_seconds: float) -> str:
-    """``Server-Timing`` in milliseconds: cutting all texts, then queue and runs of the slowest document."""
+def stage_seconds(answers: Sequence[Answer | Problem], encode_seconds: float) -> dict[str, float]:
+    """The seconds of a request's stages: cutting all texts, then queue and runs of the slowest document."""
     read = [answer for answer in answers if isinstance(answer, Answer)]
     slowest = max(read, key=lambda answer: answer.reading.queue_seconds + answer.reading.run_seconds)
-    stages = {
+    return {
         "tokenize": sum(answer.tokenize_seconds for answer in read),
         "queue": slowest.reading.queue_seconds,
         "run": slowest.reading.run_seconds,
         "encode": encode_seconds,
     }
+
+
+def server_timing(stages: Mapping[str, float]) -> str:
+    """The header ``Server-Timing``, in milliseconds."""
     return ", ".join(f"{stage};dur={seconds * 1000:.3f}" for stage, seconds in stages.items())

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import re
 import time
+from collections.abc import Callable
 
 from starlette.requests import Request
 from starlette.routing import BaseRoute
@@ -15,6 +16,7 @@ from app.errors import InternalError
 from app.keys import Caller
 from app.logs import get_logger, where
 from app.metrics import OTHER_ROUTE, Metrics
+from app.tracing import TRACEPARENT, TRACERESPONSE, Tracing, trace_id_of
 
 REQUEST_ID = "x-request-id"
 CLIENT_GONE = 499  # the status that proxies log for a client that left
@@ -40,17 +42,27 @@ _log = get_logger("readtrace.access")
 class ObserveRequests:
     """Pure ASGI: a wrapper of ``send``, no task and no copy of the body."""
 
-    def __init__(self, app: ASGIApp, metrics: Metrics) -> None:
+    def __init__(
+        self, app: ASGIApp, metrics: Metrics, draining: Callable[[], bool], tracing: Tracing | None
+    ) -> None:
         self._app = app
         self._metrics = metrics
+        self._draining = draining
+        self._tracing = tracing
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one request and account for it."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        request_id = _request_id(Request(scope))
-        scope.setdefault("state", {})["request_id"] = request_id
+        headers = Request(scope).headers
+        request_id = _request_id(headers.get(REQUEST_ID, ""))
+        traceparent = headers.get(TRACEPARENT, "")
+        span = None
+        if self._tracing is not None and scope["path"] not in _QUIET:
+            span = self._tracing.begin(scope["method"], traceparent)
+        trace_id = trace_id_of(traceparent) if span is None else span.trace_id
+        scope.setdefault("state", {}).update(request_id=request_id, span=span)
         status = CLIENT_GONE
         started = time.perf_counter()
 
@@ -63,6 +75,10 @@ class ObserveRequests:
                     *_RAW_SECURITY_HEADERS,
                     (REQUEST_ID.encode(), request_id.encode()),
                 ]
+                if span is not None:
+                    message["headers"].append((TRACERESPONSE.encode(), span.traceresponse.encode()))
+                if self._draining():  # the client asks elsewhere, and not on a connection that ends
+                    message["headers"].append((b"connection", b"close"))
             await send(message)
 
         with self._metrics.in_flight_requests.track_inprogress():
@@ -75,15 +91,18 @@ class ObserveRequests:
                 if status == CLIENT_GONE:  # nothing was sent yet
                     response = problem_response(InternalError("The log has more under the request id."))
                     await response(scope, receive, observed_send)
-        self._account(scope, status, time.perf_counter() - started, request_id)
-
-    def _account(self, scope: Scope, status: int, seconds: float, request_id: str) -> None:
         route = _route(scope)
+        if span is not None:
+            span.end(route, status)
+        names = {"request_id": request_id} | ({} if trace_id is None else {"trace_id": trace_id})
+        self._account(scope, route, status, time.perf_counter() - started, names)
+
+    def _account(self, scope: Scope, route: str, status: int, seconds: float, names: dict[str, str]) -> None:
         self._metrics.observe_request(route, status, seconds)
         log = _log.debug if route in _QUIET else _log.info
         log(
             "request",
-            request_id=request_id,
+            **names,
             method=scope["method"],
             route=route,
             status=status,
@@ -97,8 +116,7 @@ def _caller(scope: Scope) -> dict[str, str]:
     return {} if caller is None else {"key": caller.key.name}
 
 
-def _request_id(request: Request) -> str:
-    given = request.headers.get(REQUEST_ID, "")
+def _request_id(given: str) -> str:
     return given if _SANE_ID.fullmatch(given) else f"{random.getrandbits(128):032x}"
 
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import Any
 
 from fastapi import APIRouter, Request
 
+from app.api.documentation import problem_response_of
 from app.engine.registry import Catalogue, LoadedModel, RefusedBundle
 from app.service import Service
 
@@ -40,6 +42,16 @@ async def show_model(request: Request, name: str) -> dict[str, Any]:
             for (reading, bucket), costs in loaded.calibration.costs.items()
         ],
     }
+
+
+@router.post(
+    "/reload",
+    summary="Read the folder of bundles anew (needs a key of the scope admin)",
+    responses={status: problem_response_of(status) for status in (401, 403, 409)},
+)
+async def reload_models(request: Request) -> dict[str, Any]:
+    """Load what is new, swap, let go of what is gone; a bundle that is refused leaves the version before it."""
+    return {"object": "reload", **asdict(await _service(request).reloader.reload())}
 
 
 def _service(request: Request) -> Service:

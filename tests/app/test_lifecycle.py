@@ -17,6 +17,8 @@ from pathlib import Path
 import httpx
 
 from app.bundle import MANIFEST
+from app.keys import make_key, write_keys
+from tests.app.api.test_classify import assert_problem
 from tests.app.tiny import write_all, write_reviews, write_topics
 from tests.service import Server, running_server
 
@@ -150,6 +152,28 @@ def test_refused_version_is_told_and_the_one_before_answers(tmp_path: Path) -> N
         asked = len(clients.statuses)
         until(lambda: len(clients.statuses) > asked + 5)
         assert set(clients.statuses) == {200}
+
+
+def test_reload_over_http_needs_a_key_of_the_scope_admin(tmp_path: Path) -> None:
+    root = write_all(tmp_path / "bundles")
+    texts, keys = zip(*(make_key(scope, (scope,), None) for scope in ("classify", "admin")), strict=True)
+    write_keys(tmp_path / "keys.json", keys)
+    caller, admin = ({"authorization": f"Bearer {text}"} for text in texts)
+    with running_server(root, keys=str(tmp_path / "keys.json")) as server, server.client() as client:
+        write_reviews(root, version="2")
+        for headers, status in (({}, 401), (caller, 403)):
+            assert client.post("/v1/models/reload", headers=headers).status_code == status
+        done = client.post("/v1/models/reload", headers=admin).json()
+        assert (done["object"], done["loaded"], done["failed"]) == ("reload", ["reviews@2"], None)
+        answer = client.post("/classify", json={"input": "good"}, headers=caller)
+        assert answer.json()["model"] == "reviews@2"
+        shutil.rmtree(root)
+        failed = client.post("/v1/models/reload", headers=admin)
+        assert_problem(failed, 409, "reload-failed", "expected a folder of bundles")
+
+
+def test_reload_over_http_is_closed_where_there_are_no_keys(client: httpx.Client) -> None:
+    assert_problem(client.post("/v1/models/reload"), 403, "forbidden", "READTRACE_KEYS")
 
 
 def test_folder_that_is_gone_changes_nothing(tmp_path: Path) -> None:
