@@ -190,6 +190,7 @@ def _write(
 
 def _sizes(record: RunRecord) -> dict[str, int | float | str | bool | list[int]]:
     model = record.config.model.model_dump(
+        exclude_none=True,
         exclude={
             "architecture",
             "embedding_size",
@@ -197,7 +198,7 @@ def _sizes(record: RunRecord) -> dict[str, int | float | str | bool | list[int]]
             "dropout",
             "init_range",
             "tune_embedding",
-        }
+        },
     )
     if not model["characters"]:
         del model["characters"]

@@ -167,7 +167,7 @@ def test_groups_are_told_with_their_periods() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "windows"), [("mode", [(3, 8), (5, 8), (11, 8)]), ("text_cnn", [(3, 4), (4, 4), (5, 4)])]
+    ("name", "windows"), [("mode", [(3, 8), (5, 8), (11, 8)]), ("text_cnn", [(3, 12), (4, 12), (5, 12)])]
 )
 def test_windows_are_told_with_their_features(name: str, windows: list[tuple[int, int]]) -> None:
     found = pair(name).lowered.windows

@@ -26,7 +26,7 @@ def console() -> tuple[Console, StringIO]:
 
 
 def trained(
-    data: Path, tmp_path: Path, *settings: str, options: RunOptions = OPTIONS, architecture: str = "mtlstm"
+    data: Path, tmp_path: Path, *settings: str, options: RunOptions = OPTIONS, architecture: str = "f2s"
 ) -> str:
     """What a training run prints."""
     told, written = console()
@@ -52,7 +52,7 @@ def test_group_that_never_runs_is_warned_of(data: Path, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("architecture", "window"),
     [
-        ("mode_lstm", "model.scales=[2,15]"),
+        ("mode", "model.scales=[2,15]"),
         ("dlstm", "model.scales=[15]"),
         ("text_cnn", "model.filter_widths=[15,2]"),
         ("c_lstm", "model.filter_width=15"),
@@ -68,7 +68,7 @@ def test_window_wider_than_most_texts_is_warned_of_once(
 
 
 def test_window_narrower_than_most_texts_is_not_warned_of(data: Path, tmp_path: Path) -> None:
-    assert "warning" not in trained(data, tmp_path, "model.scales=[2,7]", architecture="mode_lstm")
+    assert "warning" not in trained(data, tmp_path, "model.scales=[2,7]", architecture="mode")
 
 
 def test_bad_rows_are_counted_where_they_may_be_skipped(data: Path, tmp_path: Path) -> None:
@@ -99,7 +99,7 @@ def test_missing_word_vectors_are_told_before_the_work(data: Path, tmp_path: Pat
         (["data.train=[]"], "expected labelled training data: give --train FILE"),
         (["data.polarity=[1.0]"], "polarity needs a value for each of"),
         (['data.label_map={positive = "p"}'], "label_map needs the class names: set data.labels"),
-        (["model.groups=13"], "expected 1 to 12 groups for 12 hidden units, found 13"),
+        (["model.groups=13"], "expected 1 to 10 groups for 10 hidden units, found 13"),
     ],
 )
 def test_options_that_do_not_go_together_are_told(
@@ -131,7 +131,7 @@ def test_dev_file_speaks_in_class_names_whatever_the_training_file_says(tmp_path
 
 
 def test_evaluation_is_shown_as_tables(data: Path, tmp_path: Path) -> None:
-    folder = tiny_run(data, tmp_path / "run", "leap_lstm", "training.epochs=1")
+    folder = tiny_run(data, tmp_path / "run", "leap", "training.epochs=1")
     told, written = console()
     evaluate_file(folder.path, data, None, "training", OPTIONS, told)
     for words in (

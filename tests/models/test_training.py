@@ -21,9 +21,9 @@ from models.config import TrainingConfig
 from models.errors import ConfigError, DataError
 from models.preparation import Prepared, prepare
 from models.text.tokenizer import UNKNOWN_ID
-from models.training.run_folder import METRICS, WEIGHTS, RunFolder
+from models.training.run_folder import CURVES, METRICS, WEIGHTS, RunFolder
 from models.training.trainer import Trainer
-from tests.models.tiny_run import OPTIONS, SMALL, tiny_config, tiny_run, write_documents
+from tests.models.tiny_run import OPTIONS, tiny_config, tiny_run, write_documents
 
 QUIET = Console(quiet=True)
 
@@ -37,18 +37,14 @@ def metrics(folder: RunFolder) -> list[dict[str, float]]:
     return [json.loads(line) for line in (folder.path / METRICS).read_text(encoding="utf-8").splitlines()]
 
 
-@pytest.mark.parametrize("architecture", SMALL)
-def test_the_task_is_learned(data: Path, tmp_path: Path, architecture: str) -> None:
-    folder = tiny_run(data, tmp_path / "run", architecture, "training.epochs=8", "training.patience=8")
-    lines = metrics(folder)
-    assert max(line["dev_accuracy"] for line in lines) >= 0.9
-    assert [line["epoch"] for line in lines] == list(range(1, 9))
-    assert (folder.path / "curves.png").read_bytes().startswith(b"\x89PNG")
+def test_curves_are_drawn(data: Path, tmp_path: Path) -> None:
+    folder = tiny_run(data, tmp_path / "run", "lstm", "training.epochs=2")
+    assert (folder.path / CURVES).read_bytes().startswith(b"\x89PNG")
 
 
 def test_seed_decides_the_result(data: Path, tmp_path: Path) -> None:
     runs = [
-        (tiny_run(data, tmp_path / name, "leap_lstm", f"training.seed={seed}", "training.epochs=1").path)
+        (tiny_run(data, tmp_path / name, "leap", f"training.seed={seed}", "training.epochs=1").path)
         for name, seed in (("a", 1), ("b", 1), ("c", 2))
     ]
     a, b, c = ((run / METRICS).read_bytes() for run in runs)
@@ -216,7 +212,7 @@ def test_frozen_embedding_is_not_trained(data: Path, tmp_path: Path) -> None:
 
 
 def test_evaluation_is_kept_in_the_run_folder(data: Path, tmp_path: Path) -> None:
-    folder = tiny_run(data, tmp_path / "run", "leap_lstm", "training.epochs=1")
+    folder = tiny_run(data, tmp_path / "run", "leap", "training.epochs=1")
     test = write_documents(tmp_path / "test.csv", count=40, seed=9)
     report = evaluate_file(folder.path, test, None, None, OPTIONS, QUIET)
     assert report.documents == 40
