@@ -14,7 +14,7 @@ from safetensors.torch import load_file
 
 from models.architectures.characters import CharacterCNN, SpelledEmbedding, fold
 from models.architectures.mode import MODELSTMConfig
-from models.architectures.registry import build
+from models.architectures.registry import build, require_source
 from models.errors import ConfigError
 from models.plain import characters
 from models.plain.convert import character_weights
@@ -95,6 +95,11 @@ def test_characters_learn_whether_or_not_the_word_vectors_do(tune: bool) -> None
 def test_characters_without_words_are_refused() -> None:
     with pytest.raises(ConfigError, match="characters expect 50 words to spell, found 0"):
         random_network(MODELSTMConfig(characters=5))
+
+
+def test_characters_beside_an_encoder_are_refused() -> None:
+    with pytest.raises(ConfigError, match="characters expects word vectors, found an encoder: 5 must be 0"):
+        require_source(MODELSTMConfig(characters=5), encoder=True)
 
 
 def test_run_reads_its_characters_from_the_table(tmp_path: Path) -> None:
