@@ -119,10 +119,6 @@ def require_source(config: AnyModelConfig, encoder: bool) -> None:
         )
     if encoder and config.characters:
         raise ConfigError("characters go beside word vectors; on an encoder expected 0")
-    if encoder and config.characters:
-        raise ConfigError(
-            f"model.characters expects word vectors, found an encoder: {config.characters} must be 0"
-        )
 
 
 def build(

@@ -98,7 +98,7 @@ def test_characters_without_words_are_refused() -> None:
 
 
 def test_characters_beside_an_encoder_are_refused() -> None:
-    with pytest.raises(ConfigError, match="characters expects word vectors, found an encoder: 5 must be 0"):
+    with pytest.raises(ConfigError, match="characters go beside word vectors; on an encoder expected 0"):
         require_source(MODELSTMConfig(characters=5), encoder=True)
 
 
@@ -106,13 +106,13 @@ def test_run_reads_its_characters_from_the_table(tmp_path: Path) -> None:
     """The weights that are kept are those of the CNN; the network that is evaluated and exported has a table."""
     data = write_documents(tmp_path / "train.csv")
     options = ("model.characters=5", "model.embedding_storage=float32", "training.epochs=1")
-    run = tiny_run(data, tmp_path / "run", "mode_lstm", *options)
+    run = tiny_run(data, tmp_path / "run", "mode", *options)
     kept = load_file(run.path / WEIGHTS)
     assert kept["embedding.weight"].shape[1] == 8
     assert "embedding.spellings" not in kept
     model = run.model()
     assert model.embedding.weight.shape == (len(vocabulary(run.tokenizer())), 8 + 5)
-    prepared = prepare(tiny_config(data, "mode_lstm", *options), Path(), None, Console(quiet=True))
+    prepared = prepare(tiny_config(data, "mode", *options), Path(), None, Console(quiet=True))
     trained = build(prepared.record.config.model, prepared.words, 2, vocabulary(prepared.tokenizer))
     trained.load_state_dict(kept)
     trained.eval()
