@@ -14,6 +14,7 @@ Problem                    an answer of RFC 9457: status, type, title, detail
 ├── TooManyDocuments       422  more documents in one request than the limit
 ├── RequestTooLarge        413  more tokens in one request than the queue ever holds
 ├── UnknownModel           404  no loaded bundle has the name
+├── NoCategories           422  the model's labels map to no categories of moderation
 ├── NotFound               404  no such page
 ├── MethodNotAllowed       405  the page exists, the method does not
 ├── ReloadFailed           409  the folder of bundles cannot be served; the models stay
@@ -156,6 +157,12 @@ class UnknownModel(Problem):
     status, slug, title = 404, "unknown-model", "No such model"
 
 
+class NoCategories(Problem):
+    """The labels of the model map to no categories of moderation."""
+
+    status, slug, title = 422, "no-categories", "The model does not moderate"
+
+
 class NotFound(Problem):
     """Nothing lives at the path."""
 
@@ -281,6 +288,7 @@ PROBLEMS: tuple[type[Problem], ...] = (
     TooManyDocuments,
     RequestTooLarge,
     UnknownModel,
+    NoCategories,
     NotFound,
     MethodNotAllowed,
     ReloadFailed,

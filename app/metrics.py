@@ -25,8 +25,21 @@ MODEL_CHANGES = ("loaded", "replaced", "removed", "refused")
 RELOAD_OUTCOMES = ("done", "failed")
 OTHER_ROUTE = "other"
 STALLED = "stalled"  # a client that took nothing of its answer
+_CLASSIFYING = (200, 404, 413, 422, 429, 499, 500, 503, 504)
 ROUTE_STATUSES: dict[str, tuple[int, ...]] = {
-    "/classify": (200, 404, 413, 422, 429, 499, 500, 503, 504),
+    "/classify": _CLASSIFYING,
+    "/predict": _CLASSIFYING,
+    "/models/{name}": _CLASSIFYING,
+    "/v1/moderations": _CLASSIFYING,
+    "/v2/models/{name}/infer": _CLASSIFYING,
+    "/v2/models/{name}/versions/{version}/infer": _CLASSIFYING,
+    "/v2/models/{name}": (200, 404),
+    "/v2/models/{name}/versions/{version}": (200, 404),
+    "/v2/models/{name}/ready": (200, 404),
+    "/v2/models/{name}/versions/{version}/ready": (200, 404),
+    "/v2": (200,),
+    "/v2/health/live": (200,),
+    "/v2/health/ready": (200, 503),
     "/v1/models": (200,),
     "/v1/models/{name}": (200, 404),
     "/v1/models/reload": (200, 409),
@@ -35,7 +48,7 @@ ROUTE_STATUSES: dict[str, tuple[int, ...]] = {
     "/metrics": (200,),
     "/docs": (200,),
     "/openapi.json": (200,),
-    "/": (200,),
+    "/": _CLASSIFYING,
     "/static": (200, 304, 404),
     OTHER_ROUTE: (200, 307, 400, 401, 403, 404, 405, 500),
 }

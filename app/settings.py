@@ -12,6 +12,21 @@ from app.errors import StartError
 from app.machine import usable_cpus
 
 Device = Literal["auto", "cpu", "cuda"]
+ModerationCategory = Literal[
+    "harassment",
+    "harassment/threatening",
+    "hate",
+    "hate/threatening",
+    "illicit",
+    "illicit/violent",
+    "self-harm",
+    "self-harm/instructions",
+    "self-harm/intent",
+    "sexual",
+    "sexual/minors",
+    "violence",
+    "violence/graphic",
+]
 
 
 class Settings(BaseSettings):
@@ -36,6 +51,9 @@ class Settings(BaseSettings):
 
     cors_origins: Annotated[tuple[str, ...], NoDecode] = ()
     """Origins whose pages may ask, separated by commas, or `*`; none: only the service's own page."""
+
+    moderation: dict[str, dict[str, ModerationCategory]] = {}
+    """Categories of `/v1/moderations` by model and label, as JSON; a label without one is harmless."""
 
     default_model: str | None = None
     """The model for requests that name none; unset: the first name in alphabetical order."""

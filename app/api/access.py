@@ -39,7 +39,7 @@ class RequireKey:
             try:
                 scope["state"]["caller"] = self._caller(scope)
             except Problem as problem:
-                await problem_response(problem)(scope, receive, send)
+                await problem_response(problem, scope["path"])(scope, receive, send)
                 return
         await self._app(scope, receive, send)
 

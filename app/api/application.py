@@ -18,6 +18,7 @@ import app as package
 from app.api import health, models
 from app.api.access import RequireKey
 from app.api.classify import classify
+from app.api.dialects.routes import add_dialects
 from app.api.documentation import CLASSIFY_DOCUMENTATION, add_reference
 from app.api.exchange import DEADLINE_HEADER
 from app.api.middleware import REQUEST_ID, ObserveRequests
@@ -67,6 +68,7 @@ def create_app(service: Service, tracing: Tracing | None = None) -> FastAPI:
     app.router.add_api_route(
         "/classify", classify, methods=["POST"], route_class_override=DirectRoute, **CLASSIFY_DOCUMENTATION
     )
+    add_dialects(app, DirectRoute)
     app.include_router(models.router)
     app.include_router(health.router)
     add_reference(app)

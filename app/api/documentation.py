@@ -7,7 +7,8 @@ from typing import Any
 
 import orjson
 from fastapi import FastAPI
-from starlette.responses import HTMLResponse, RedirectResponse
+from pydantic import BaseModel
+from starlette.responses import HTMLResponse, RedirectResponse, Response
 
 from app.api.problems import MEDIA_TYPE
 from app.api.schema import ClassifyRequest, ClassifyResponse, ProblemDetails
@@ -19,15 +20,43 @@ _DESCRIPTION = (
     "do not carries `error` in its place; where all fail, the answer is the first one's problem. The headers "
     "`x-request-id` and `Server-Timing` (tokenize, queue, run, encode; milliseconds) come with every answer."
 )
-_REQUEST_SCHEMA = ClassifyRequest.model_json_schema()
-_STATUSES = (400, 401, 403, 404, 408, 413, 422, 429, 431, 500, 503, 504)
+_UNSENT = (400, 408, 431)  # answered before the request is known, hence always as problem details
+_STATUSES = (*_UNSENT, 401, 403, 404, 413, 422, 429, 500, 503, 504)
+_DEADLINE = {
+    "name": "x-request-deadline-ms",
+    "in": "header",
+    "required": False,
+    "description": "How long the answer may take.",
+    "schema": {"type": "integer", "minimum": 1, "maximum": 3_600_000},
+}
 
 
-def problem_response_of(status: int) -> dict[str, Any]:
-    """How the interface's document describes the problems of a status."""
-    titles = ", ".join(problem.slug for problem in PROBLEMS if problem.status == status)
+def _problem_response(status: int, other_form: bool = False) -> dict[str, Any]:
+    slugs = ", ".join(problem.slug for problem in PROBLEMS if problem.status == status)
+    if other_form and status not in _UNSENT:
+        return {"description": slugs, "content": {"application/json": {"schema": {"type": "object"}}}}
     schema = {"$ref": "#/components/schemas/ProblemDetails"}
-    return {"description": titles, "model": ProblemDetails, "content": {MEDIA_TYPE: {"schema": schema}}}
+    return {"description": slugs, "model": ProblemDetails, "content": {MEDIA_TYPE: {"schema": schema}}}
+
+
+def _request_body(schema: type[BaseModel], example: object) -> dict[str, Any]:
+    content = {"schema": _inlined(schema.model_json_schema()), "example": example}
+    return {"required": True, "content": {"application/json": content}}
+
+
+def _inlined(schema: dict[str, Any]) -> dict[str, Any]:
+    """A schema with its definitions in place, since it becomes a part of a larger document."""
+    definitions = schema.pop("$defs", {})
+
+    def place(node: Any) -> Any:
+        if isinstance(node, dict):
+            if "$ref" in node:
+                return place(definitions[node["$ref"].rpartition("/")[2]])
+            return {key: place(value) for key, value in node.items()}
+        return [place(one) for one in node] if isinstance(node, list) else node
+
+    placed: dict[str, Any] = place(schema)
+    return placed
 
 
 CLASSIFY_DOCUMENTATION: dict[str, Any] = {
@@ -35,14 +64,31 @@ CLASSIFY_DOCUMENTATION: dict[str, Any] = {
     "description": _DESCRIPTION,
     "tags": ["classify"],
     "response_model": ClassifyResponse,
-    "responses": {status: problem_response_of(status) for status in _STATUSES},
+    "responses": {status: _problem_response(status) for status in _STATUSES},
     "openapi_extra": {
-        "requestBody": {
-            "required": True,
-            "content": {"application/json": {"schema": _REQUEST_SCHEMA, "example": _EXAMPLE}},
-        }
+        "parameters": [_DEADLINE],
+        "requestBody": _request_body(ClassifyRequest, _EXAMPLE),
     },
 }
+
+
+def classifying(
+    summary: str, tag: str, request: type[BaseModel], example: object, response: dict[str, Any]
+) -> dict[str, Any]:
+    """The documentation of a dialect's route that classifies; its errors are in the dialect's own form."""
+    answer = {"description": "Classified", "content": {"application/json": {"schema": response}}}
+    return {
+        "summary": summary,
+        "tags": [tag],
+        "response_class": Response,
+        "responses": {200: answer, **{status: _problem_response(status, True) for status in _STATUSES}},
+        "openapi_extra": {"parameters": [_DEADLINE], "requestBody": _request_body(request, example)},
+    }
+
+
+def problem_responses(*statuses: int, other_form: bool = False) -> dict[int | str, dict[str, Any]]:
+    """Of a route that does not classify: what it may be refused for, besides its answer."""
+    return {status: _problem_response(status, other_form) for status in (*_UNSENT, *statuses)}
 
 
 def add_reference(app: FastAPI) -> None:

@@ -6,9 +6,10 @@ from fastapi import APIRouter, Request
 from prometheus_client import CONTENT_TYPE_LATEST
 from starlette.responses import Response
 
+from app.api.documentation import problem_responses
 from app.service import Service
 
-router = APIRouter(tags=["operation"])
+router = APIRouter(tags=["operation"], responses=problem_responses(503))
 
 
 @router.get("/health/live", summary="The process answers; green also while it drains")

@@ -89,7 +89,9 @@ class ObserveRequests:
                     "bug", request_id=request_id, error=type(error).__name__, at=where(error.__traceback__)
                 )
                 if status == CLIENT_GONE:  # nothing was sent yet
-                    response = problem_response(InternalError("The log has more under the request id."))
+                    response = problem_response(
+                        InternalError("The log has more under the request id."), scope["path"]
+                    )
                     await response(scope, receive, observed_send)
         route = _route(scope)
         if span is not None:

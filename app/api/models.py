@@ -7,11 +7,11 @@ from typing import Any
 
 from fastapi import APIRouter, Request
 
-from app.api.documentation import problem_response_of
+from app.api.documentation import problem_responses
 from app.engine.registry import Catalogue, LoadedModel, RefusedBundle
 from app.service import Service
 
-router = APIRouter(prefix="/v1/models", tags=["models"])
+router = APIRouter(prefix="/v1/models", tags=["models"], responses=problem_responses(401, 403, 404))
 
 
 @router.get("", summary="Models that are served, and bundles that were refused")
@@ -47,7 +47,7 @@ async def show_model(request: Request, name: str) -> dict[str, Any]:
 @router.post(
     "/reload",
     summary="Read the folder of bundles anew (needs a key of the scope admin)",
-    responses={status: problem_response_of(status) for status in (401, 403, 409)},
+    responses=problem_responses(409),
 )
 async def reload_models(request: Request) -> dict[str, Any]:
     """Load what is new, swap, let go of what is gone; a bundle that is refused leaves the version before it."""

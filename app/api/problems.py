@@ -1,4 +1,4 @@
-"""Every error leaves as RFC 9457 ``application/problem+json``."""
+"""Every error leaves as RFC 9457 ``application/problem+json``, or as the dialect of its path has it."""
 
 from __future__ import annotations
 
@@ -8,26 +8,31 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 
+from app.api.dialects.errors import error_body_of
 from app.errors import InternalError, MethodNotAllowed, NotFound, Problem
 
 MEDIA_TYPE = "application/problem+json"
 
 
-def problem_response(problem: Problem) -> Response:
-    """The answer for a problem."""
-    return Response(orjson.dumps(problem.body()), problem.status, problem.headers, MEDIA_TYPE)
+def problem_response(problem: Problem, path: str) -> Response:
+    """The answer for a problem, in the form of the path's dialect."""
+    error_body = error_body_of(path)
+    body, media_type = (
+        (problem.body(), MEDIA_TYPE) if error_body is None else (error_body(problem), "application/json")
+    )
+    return Response(orjson.dumps(body), problem.status, problem.headers, media_type)
 
 
 def install_problem_handlers(app: FastAPI) -> None:
     """Let routes raise; what they raise is answered here."""
 
-    async def on_problem(_: Request, error: Exception) -> Response:
+    async def on_problem(request: Request, error: Exception) -> Response:
         assert isinstance(error, Problem)
-        return problem_response(error)
+        return problem_response(error, request.scope["path"])
 
     async def on_http_error(request: Request, error: Exception) -> Response:
         assert isinstance(error, HTTPException)
-        response = problem_response(_known(request, error))
+        response = problem_response(_known(request, error), request.scope["path"])
         response.headers.update(error.headers or {})
         return response
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from app.errors import InvalidRequest
 
 Explain = Literal["steps", "summary", "none"]
+SchemaT = TypeVar("SchemaT", bound=BaseModel)
 _SHOWN = 100  # characters of a wrong value that an error repeats
 
 
@@ -180,13 +181,22 @@ def parse_request(body: bytes) -> ClassifyRequest:
     Raises:
         InvalidRequest: with the first wrong field, what was expected there and what came.
     """
+    return parse_body(ClassifyRequest, body)
+
+
+def parse_body(schema: type[SchemaT], body: bytes) -> SchemaT:
+    """Read a body in JSON.
+
+    Raises:
+        InvalidRequest: with the first wrong field, what was expected there and what came.
+    """
     try:
-        return ClassifyRequest.model_validate_json(body)
+        return schema.model_validate_json(body)
     except ValidationError as error:
-        raise InvalidRequest(_explain(error)) from None
+        raise InvalidRequest(_explain(schema, error)) from None
 
 
-def _explain(error: ValidationError) -> str:
+def _explain(schema: type[BaseModel], error: ValidationError) -> str:
     problems = error.errors(include_url=False)
     # Of the branches of a union the one that came furthest tells most: `input.3` rather than `input`.
     problem = max(problems, key=lambda problem: (len(_place(problem["loc"])), problem["type"] == "too_short"))
@@ -195,12 +205,11 @@ def _explain(error: ValidationError) -> str:
         hint = " Half of a surrogate pair is no text." if "hex escape" in problem["msg"] else ""
         return f"Expected a JSON object: {problem['ctx']['error']}.{hint}"
     if kind == "extra_forbidden":
-        return (
-            f"Unknown field {place[:_SHOWN]!r}; expected some of {', '.join(ClassifyRequest.model_fields)}."
-        )
+        return f"Unknown field {place[:_SHOWN]!r}; expected some of {', '.join(schema.model_fields)}."
     if kind == "missing":
         return f"The field {place!r} is missing."
-    expected = "a string or a list of strings" if place == "input" and kind != "too_short" else problem["msg"]
+    documents = place in ("input", "inputs") and kind != "too_short"
+    expected = "a string or a list of strings" if documents else problem["msg"]
     return f"Field {place or 'body'!r}: {expected}, got {_show(place, value)}."
 
 

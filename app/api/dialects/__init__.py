@@ -1,0 +1,1 @@
+"""The same service in the words of others (docs/dialects.md)."""
