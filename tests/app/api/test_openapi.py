@@ -33,7 +33,7 @@ def test_answers_are_as_documented(moderating: Server, mode: GenerationMode) -> 
     operations = [one.ok() for one in found if isinstance(one, Ok)]
     assert len(operations) == len(found) > 15
     for operation in operations:
-        if mode is GenerationMode.NEGATIVE and operation.method == "get":
+        if mode is GenerationMode.NEGATIVE and not operation.body:
             continue  # any text may stand for a path's part, so nothing can be wrong
 
         @settings(max_examples=6, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
