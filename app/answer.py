@@ -15,12 +15,13 @@ from app.text import TokenizedText
 
 @dataclass(frozen=True, eq=False)
 class Answer:
-    """One document's reading with its text and its times."""
+    """One document's reading with its text, as far as it was read, and its times."""
 
     model: Model
     text: TokenizedText
     reading: Reading
     tokenize_seconds: float
+    share_read: float = 1.0  # of the text's tokens; below one where the deadline cut the reading short
 
     @cached_property
     def probabilities(self) -> NDArray[np.float32]:

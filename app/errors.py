@@ -1,5 +1,6 @@
 """Everything that the service tells a caller went wrong.
 
+EngineLostError            the service ends: its engine threads were lost too often
 StartError                 the service cannot start: settings, device or bundles
 └── MissingDeviceError     the device that was asked for is not there
 Problem                    an answer of RFC 9457: status, type, title, detail
@@ -24,7 +25,10 @@ Problem                    an answer of RFC 9457: status, type, title, detail
 │   ├── EmptyDocument      422  no token in the text
 │   ├── DocumentTooLong    422  more tokens than the model or the service reads
 │   ├── InvalidText        422  not Unicode text
-│   ├── ReadingFailed      500  the model raised, or answered with what is no number
+│   ├── ReadingFailed      500  the model raises on this document, also when it is alone
+│   ├── ReadingTerminated  500  the model took too long with this document and was stopped
+│   ├── NotANumber         500  the model answered with what is no number
+│   ├── EngineFailed       500  the engine died, hung or gave no answer; no document is to blame
 │   └── DeadlineExceeded   504  the time was up before the last word was read
 └── Refused                     not accepted now; `Retry-After` says when to come back
     ├── QuotaExceeded      429  the key read its share of tokens
@@ -45,6 +49,10 @@ class StartError(Exception):
 
 class MissingDeviceError(StartError):
     """The device that was asked for is not there."""
+
+
+class EngineLostError(Exception):
+    """The service ends, as its engine threads were lost too often; the message says how often and why."""
 
 
 class Problem(Exception):  # noqa: N818 - the word of RFC 9457
@@ -216,9 +224,27 @@ class InvalidText(DocumentProblem):
 
 
 class ReadingFailed(DocumentProblem):
-    """The model raised, or answered with what is no number."""
+    """The model raises on this document, also when it is alone."""
 
     status, slug, title = 500, "reading-failed", "The model could not read the document"
+
+
+class ReadingTerminated(DocumentProblem):
+    """The model took too long with this document, also when it was alone, and was stopped."""
+
+    status, slug, title = 500, "reading-terminated", "Reading the document took too long"
+
+
+class NotANumber(DocumentProblem):
+    """The model answered with what is no number."""
+
+    status, slug, title = 500, "not-a-number", "The model gave no number"
+
+
+class EngineFailed(DocumentProblem):
+    """The engine died, hung or gave no answer while it read the document, which is not to blame."""
+
+    status, slug, title = 500, "engine-failed", "The engine failed"
 
 
 class DeadlineExceeded(DocumentProblem):
@@ -275,6 +301,9 @@ DOCUMENT_PROBLEMS: tuple[type[DocumentProblem], ...] = (
     DocumentTooLong,
     InvalidText,
     ReadingFailed,
+    ReadingTerminated,
+    NotANumber,
+    EngineFailed,
     DeadlineExceeded,
 )
 CONNECTION_PROBLEMS: tuple[type[ConnectionProblem], ...] = (BadHttp, RequestTimeout, HeadTooLarge)

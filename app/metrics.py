@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from itertools import product
+from typing import get_args
 
 from prometheus_client import (
     CollectorRegistry,
@@ -17,9 +19,15 @@ from prometheus_client import (
 from app.bundle import Manifest
 from app.errors import CONNECTION_PROBLEMS, DOCUMENT_PROBLEMS, REFUSALS, TooManyConnections
 from app.keys import Caller
+from app.scheduler.batch import Reason
+from app.scheduler.runner import FailedRun
+from app.scheduler.scheduler import DropReason, DropStage
 
 STAGES = ("tokenize", "queue", "run", "encode")
-DISPATCH_REASONS = ("full", "cheaper", "oldest")
+DISPATCH_REASONS = get_args(Reason)
+DROP_STAGES = get_args(DropStage)
+DROP_REASONS = get_args(DropReason)
+FAILED_RUNS = get_args(FailedRun)
 TOKEN_KINDS = ("real", "padding")
 MODEL_CHANGES = ("loaded", "replaced", "removed", "refused")
 RELOAD_OUTCOMES = ("done", "failed")
@@ -57,6 +65,7 @@ ROUTE_STATUSES: dict[str, tuple[int, ...]] = {
 _REQUEST_SECONDS = (0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30)
 _STAGE_SECONDS = (0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1, 5, 30)
 _RUN_SECONDS = (0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1)
+_RATIOS = (0.25, 0.5, 0.75, 0.9, 1, 1.1, 1.25, 1.5, 2, 4, 8)
 _ROWS = (1, 2, 4, 8, 16, 32, 64)
 _TENTHS = tuple(tenth / 10 for tenth in range(11))
 _CONFIDENCES = (0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.99, 1)
@@ -136,12 +145,22 @@ class Metrics:
         self.run_tokens_total = self._counter("run_tokens_total", "Tokens run", *_RUN_LABELS, "kind")
         self.dispatch_total = self._counter(
             "dispatch_total",
-            "Runs by why they started: all rows taken, fewer as that is cheaper, or all that waited, at once",
+            "Runs by why they have the rows that they have",
             *_RUN_LABELS,
             "reason",
         )
+        self.run_prediction_ratio = self._histogram(
+            "run_prediction_ratio", "Time of a run over what was predicted", _RATIOS, *_RUN_LABELS
+        )
+        self.failed_runs_total = self._counter(
+            "failed_runs_total", "Runs that gave nothing", *_RUN_LABELS, "reason"
+        )
+        self.dropped_documents_total = self._counter(
+            "dropped_documents_total", "Accepted documents that were not read on", "stage", "reason"
+        )
         self.queue_documents = self._gauge("queue_documents", "Documents accepted and not yet answered")
         self.queue_tokens = self._gauge("queue_tokens", "Tokens accepted and not yet read, over all passes")
+        self.engine_threads = self._gauge("engine_threads", "Engine threads that work")
         self.engine_restarts_total = self._counter("engine_restarts_total", "Engine threads started anew")
 
     def _define_models(self) -> None:
@@ -178,6 +197,8 @@ class Metrics:
             self.refused_connections_total.labels(reason)
         for refusal in REFUSALS:
             self.refused_total.labels(refusal.slug)
+        for stage, drop_reason in product(DROP_STAGES, DROP_REASONS):
+            self.dropped_documents_total.labels(stage, drop_reason)
         for problem in DOCUMENT_PROBLEMS:
             self.failed_documents_total.labels(problem.slug)
         for change in MODEL_CHANGES:
@@ -205,6 +226,9 @@ class Metrics:
                 run = (manifest.name, reading.name, str(bucket))
                 self.run_seconds.labels(*run)
                 self.run_rows.labels(*run)
+                self.run_prediction_ratio.labels(*run)
+                for why in FAILED_RUNS:
+                    self.failed_runs_total.labels(*run, why)
                 for kind in TOKEN_KINDS:
                     self.run_tokens_total.labels(*run, kind)
                 for reason in DISPATCH_REASONS:

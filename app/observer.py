@@ -6,7 +6,9 @@ from app.answer import Answer
 from app.bundle import UNKNOWN_ID
 from app.errors import DeadlineExceeded, DocumentProblem, Problem
 from app.metrics import Metrics
-from app.scheduler.scheduler import Reason, Run
+from app.scheduler.batch import Reason
+from app.scheduler.runner import FailedRun, Run
+from app.scheduler.scheduler import DropReason, DropStage
 from app.scheduler.segments import Lane
 
 
@@ -24,10 +26,28 @@ class MetricsObserver:
         """Count a run's rows, tokens, padding and time."""
         labels = self._labels(run.lane)
         self._metrics.run_seconds.labels(*labels).observe(run.seconds)
+        if run.predicted_seconds:
+            self._metrics.run_prediction_ratio.labels(*labels).observe(run.seconds / run.predicted_seconds)
         self._metrics.run_rows.labels(*labels).observe(run.documents)
         self._metrics.run_tokens_total.labels(*labels, "real").inc(run.tokens)
         padding = run.rows * run.lane.bucket - run.tokens
         self._metrics.run_tokens_total.labels(*labels, "padding").inc(padding)
+
+    def run_failed(self, lane: Lane, why: FailedRun) -> None:
+        """Count a run that gave nothing."""
+        self._metrics.failed_runs_total.labels(*self._labels(lane), why).inc()
+
+    def dropped(self, stage: DropStage, reason: DropReason) -> None:
+        """Count a document that was not read on."""
+        self._metrics.dropped_documents_total.labels(stage, reason).inc()
+
+    def threads_changed(self, working: int) -> None:
+        """Show how many engine threads work."""
+        self._metrics.engine_threads.set(working)
+
+    def restarted(self) -> None:
+        """Count an engine thread that was replaced."""
+        self._metrics.engine_restarts_total.inc()
 
     def queue_changed(self, documents: int, tokens: int) -> None:
         """Show what is queued now."""

@@ -13,7 +13,7 @@ import uvicorn
 
 from app.api.application import create_app
 from app.connection import BoundedConnection
-from app.errors import ReloadFailed, StartError
+from app.errors import EngineLostError, ReloadFailed, StartError
 from app.logs import get_logger
 from app.service import Service
 from app.tracing import open_tracing
@@ -35,6 +35,7 @@ class DrainingServer(uvicorn.Server):
         self._loop: asyncio.AbstractEventLoop | None = None
         self._drain_task: asyncio.Task[None] | None = None
         self._reload_task: asyncio.Task[None] | None = None  # kept, or it might be collected while it runs
+        service.on_failure = self._stop
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Start listening, and say where."""
@@ -53,6 +54,9 @@ class DrainingServer(uvicorn.Server):
             return
         self._service.draining = True
         self._loop.call_soon_threadsafe(self._begin_drain)
+
+    def _stop(self) -> None:
+        self.should_exit = True
 
     def _begin_reload(self) -> None:
         self._reload_task = asyncio.get_running_loop().create_task(self._reload())
@@ -92,7 +96,11 @@ def bind(host: str, port: int) -> socket.socket:
 
 
 def serve(service: Service, bound: socket.socket) -> None:
-    """Serve until a signal, and until every accepted request was answered or ``drain_seconds`` are over."""
+    """Serve until a signal, and until every accepted request was answered or ``drain_seconds`` are over.
+
+    Raises:
+        EngineLostError: the engine failed too often to go on.
+    """
     config = uvicorn.Config(
         create_app(service, open_tracing(service.settings.traces_endpoint)),
         loop="uvloop",
@@ -104,3 +112,5 @@ def serve(service: Service, bound: socket.socket) -> None:
         timeout_graceful_shutdown=_WRITE_SECONDS,
     )
     DrainingServer(config, service).run([bound])
+    if service.failure is not None:
+        raise EngineLostError(service.failure)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Self
 
@@ -17,18 +17,20 @@ from app.engine.golden import compare
 from app.engine.loading import load_registry
 from app.engine.model import Model
 from app.engine.registry import LoadedModel, Registry
-from app.errors import DeadlineExceeded, NotReady, Problem, QueueFull, ShuttingDown, StartError
+from app.errors import NotReady, Problem, QueueFull, ShuttingDown, StartError
 from app.keys import Caller, KeyRing, read_keys
 from app.logs import get_logger
 from app.metrics import Metrics
 from app.model_metrics import ModelMetrics
 from app.observer import MetricsObserver
+from app.pending import Pending
 from app.reload import Reloader
 from app.scheduler.admission import Limits
 from app.scheduler.document import Document, Reading
-from app.scheduler.scheduler import Outcome, Scheduler
+from app.scheduler.scheduler import Ended, Scheduler
 from app.scheduler.segments import cut
 from app.scheduler.threads import EngineThreads
+from app.scheduler.watch import Watch
 from app.settings import Settings
 from app.text import TokenEstimate, TokenizedText, Truncate, tokenize
 
@@ -57,15 +59,25 @@ class Service:
         self._idle = asyncio.Event()
         self._idle.set()
         self._loop: asyncio.AbstractEventLoop | None = None
+        self._pending = Pending()
+        self.failure: str | None = None  # why the engine was given up
+        self.on_failure: Callable[[], None] = lambda: None
+        watch = Watch(settings.run_limit_seconds)
         self._scheduler = Scheduler(
             registry,
             Limits(settings.max_queued_documents, settings.max_queued_tokens),
             self._observer,
             self._deliver,
-            threads=settings.worker_threads,
+            watch,
+            places=settings.worker_threads,
         )
         self._engine = EngineThreads(
-            self._scheduler, settings.worker_threads, metrics.engine_restarts_total.inc
+            self._scheduler,
+            watch,
+            settings.worker_threads,
+            self._observer,
+            settings.max_engine_restarts,
+            self._give_up,
         )
 
     @classmethod
@@ -99,7 +111,8 @@ class Service:
         self._scheduler.close()
         await asyncio.to_thread(self._engine.join, _STOP_SECONDS)
         self._tokenizers.shutdown(wait=False, cancel_futures=True)
-        await asyncio.sleep(0)  # lets the last outcomes reach their futures
+        await asyncio.sleep(0)  # lets the last outcomes reach their callers
+        self._pending.fail_all(ShuttingDown("The service stopped before the document was read.", 1))
 
     def reload_keys(self) -> None:
         """Read the file of keys anew; where it is bad the keys stay as they were, and the log says why."""
@@ -121,6 +134,7 @@ class Service:
         truncate: Truncate = "error",
         deadline_seconds: float | None = None,
         caller: Caller | None = None,
+        partial: bool = False,
     ) -> list[Answer | Problem]:
         """Read texts; a text that fails takes its place in the list as a problem.
 
@@ -130,6 +144,7 @@ class Service:
             truncate: what happens to documents beyond the limit.
             deadline_seconds: seconds from now that the caller waits; None for the settings' own.
             caller: whose quota the tokens are charged to.
+            partial: whether then what was read so far is the answer, where there is a first part.
 
         Raises:
             Refused: the request cannot be queued now.
@@ -137,7 +152,7 @@ class Service:
             asyncio.CancelledError: the caller was cancelled; the documents are dropped at their next border.
         """
         patience_seconds = deadline_seconds or self.settings.request_timeout_seconds
-        answers = await self._read(model, texts, truncate, patience_seconds, caller)
+        answers = await self._read(model, texts, truncate, patience_seconds, caller, partial)
         for answer in answers:
             self._observer.answered(answer)
         return answers
@@ -149,6 +164,8 @@ class Service:
             NotReady: an answer was late, wrong or missing.
             Refused: the service drains, or its queue is full.
         """
+        if not self._engine.complete:
+            raise NotReady("An engine thread is lost.")
         for model in self.registry.loaded.values():
             number, golden = min(enumerate(model.manifest.golden), key=lambda pair: len(pair[1].text))
             patience_seconds = self.settings.readiness_timeout_seconds
@@ -167,6 +184,7 @@ class Service:
         truncate: Truncate,
         patience_seconds: float,
         caller: Caller | None = None,
+        partial: bool = False,
     ) -> list[Answer | Problem]:
         if self.draining:
             raise ShuttingDown("The service is shutting down and takes nothing new.", 1)
@@ -174,7 +192,7 @@ class Service:
         self._idle.clear()
         try:
             deadline = time.monotonic() + patience_seconds
-            return await self._read_accepted(model, texts, truncate, deadline, caller)
+            return await self._read_accepted(model, texts, truncate, deadline, caller, partial)
         finally:
             self._reading -= 1
             if not self._reading:
@@ -187,15 +205,19 @@ class Service:
         truncate: Truncate,
         deadline: float,
         caller: Caller | None,
+        partial: bool,
     ) -> list[Answer | Problem]:
         self._refuse_early(model, texts, deadline)
         tokenized = await self._tokenize(model, texts, truncate)
         readable = [text for text, _ in tokenized if isinstance(text, TokenizedText)]
-        futures = self._submit(model, readable, deadline)
-        if caller is not None:
-            self._charge(caller, sum(len(text.token_ids) for text in readable))
-        await _wait(futures, deadline)
-        read = iter(futures)
+
+        def submit(documents: Sequence[Document]) -> None:
+            self._scheduler.submit(documents)
+            if caller is not None:
+                self._charge(caller, sum(len(document.token_ids) for document in documents))
+
+        documents = [_document(model, text, deadline, partial=partial) for text in readable]
+        read = iter(await self._pending.wait(documents, submit))
         return [
             _answer(model, text, next(read), seconds) if isinstance(text, TokenizedText) else text
             for text, seconds in tokenized
@@ -212,7 +234,6 @@ class Service:
             cut(model.manifest, min(largest, max(tokens))),
             time.monotonic(),
             deadline,
-            asyncio.get_running_loop().create_future(),
         )
         self._scheduler.check_early(probe, len(texts), sum(tokens) * len(model.manifest.passes))
 
@@ -241,24 +262,28 @@ class Service:
         finally:
             self._tokenizing -= len(texts)
 
-    def _submit(
-        self, model: LoadedModel, texts: Sequence[TokenizedText], deadline: float
-    ) -> list[asyncio.Future[Reading]]:
-        loop = asyncio.get_running_loop()
-        now = time.monotonic()
-        futures: list[asyncio.Future[Reading]] = [loop.create_future() for _ in texts]
-        documents = [
-            Document(model, text.token_ids, cut(model.manifest, len(text.token_ids)), now, deadline, future)
-            for text, future in zip(texts, futures, strict=True)
-        ]
-        if documents:
-            self._scheduler.submit(documents)
-        return futures
-
-    def _deliver(self, ended: Sequence[tuple[Document, Outcome]]) -> None:
+    def _deliver(self, ended: Sequence[Ended]) -> None:
         """Called on engine threads, once per batch."""
         assert self._loop is not None
-        self._loop.call_soon_threadsafe(_resolve, ended)
+        self._loop.call_soon_threadsafe(self._pending.deliver, ended)
+
+    def _give_up(self, message: str) -> None:
+        """Called on the thread that noticed."""
+        assert self._loop is not None
+        self._loop.call_soon_threadsafe(self._fail, message)
+
+    def _fail(self, message: str) -> None:
+        self.failure = message
+        self.draining = True
+        self._scheduler.close()
+        self.on_failure()
+
+
+def _document(
+    model: LoadedModel, text: TokenizedText, deadline: float, *, partial: bool, to_continue: bool = False
+) -> Document:
+    segments = cut(model.manifest, len(text.token_ids), to_continue)
+    return Document(model, text.token_ids, segments, time.monotonic(), deadline, partial)
 
 
 def _tokenize_all(
@@ -275,37 +300,10 @@ def _tokenize_all(
     return tokenized
 
 
-def _resolve(ended: Sequence[tuple[Document, Outcome]]) -> None:
-    """The one place where a reading or a problem reaches its future; those already over stay so."""
-    for document, outcome in ended:
-        if document.future.done() or outcome is None:
-            continue
-        if isinstance(outcome, Problem):
-            document.future.set_exception(outcome)
-        else:
-            document.future.set_result(outcome)
-
-
-async def _wait(futures: Sequence[asyncio.Future[Reading]], deadline: float) -> None:
-    """Wait for all futures; end those that are late, or all when the caller is cancelled."""
-    if not futures:
-        return
-    try:
-        _, late = await asyncio.wait(futures, timeout=deadline - time.monotonic())
-    except asyncio.CancelledError:
-        for future in futures:
-            future.cancel()
-        raise
-    for future in late:
-        future.set_exception(DeadlineExceeded("The deadline passed before the last word was read."))
-
-
 def _answer(
-    model: Model, text: TokenizedText, future: asyncio.Future[Reading], tokenize_seconds: float
+    model: LoadedModel, text: TokenizedText, read: Reading | Problem, tokenize_seconds: float
 ) -> Answer | Problem:
-    problem = future.exception()
-    if problem is None:
-        return Answer(model, text, future.result(), tokenize_seconds)
-    if isinstance(problem, Problem):
-        return problem
-    raise problem
+    if isinstance(read, Problem):
+        return read
+    share_read = read.tokens / len(text.token_ids)
+    return Answer(model, text.first(read.tokens), read, tokenize_seconds, share_read)

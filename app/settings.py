@@ -100,6 +100,12 @@ class Settings(BaseSettings):
     max_run_seconds: float = Field(0.05, gt=0, le=10)
     """The longest run that calibration allows: what a new document waits at most for a busy thread."""
 
+    run_limit_seconds: float = Field(5, gt=0, le=600)
+    """When a run is stopped, and after as long again its thread left behind: a hundred times the longest."""
+
+    max_engine_restarts: int = Field(5, ge=0)
+    """Lost engine threads within an hour that are replaced; the next one ends the process with a message."""
+
     request_timeout_seconds: float = Field(30, gt=0, le=3600)
     """The deadline of requests that give none: the usual patience of HTTP clients and proxies."""
 
@@ -131,6 +137,11 @@ class Settings(BaseSettings):
             raise ValueError(
                 f"max_queued_tokens ({self.max_queued_tokens}) must be at least "
                 f"max_document_tokens ({self.max_document_tokens}), or the longest document is never accepted"
+            )
+        if self.run_limit_seconds <= self.max_run_seconds:
+            raise ValueError(
+                f"run_limit_seconds ({self.run_limit_seconds}) must be above "
+                f"max_run_seconds ({self.max_run_seconds}), or good runs are stopped"
             )
         if self.max_queued_documents < self.max_documents:
             raise ValueError(

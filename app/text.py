@@ -33,6 +33,12 @@ class TokenizedText:
         """The caller's own characters of every token."""
         return [self.text[start:end] for start, end in self.offsets.tolist()]
 
+    def first(self, tokens: int) -> TokenizedText:
+        """The same text with only its first tokens."""
+        if tokens == len(self.token_ids):
+            return self
+        return TokenizedText(self.text, self.token_ids[:tokens], self.offsets[:tokens], self.truncated)
+
 
 class TokenEstimate:
     """How many tokens a text has, told by its length: learned from the texts that were cut."""

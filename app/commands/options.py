@@ -10,10 +10,11 @@ from typing import Annotated, NoReturn
 
 import typer
 
-from app.errors import Problem, StartError
+from app.errors import EngineLostError, Problem, StartError
 from app.settings import Device
 
 USER_ERROR = 2  # exit code
+ENGINE_LOST = 1  # likewise: an orchestrator's next process may fare better
 # A full disk, a place that cannot be written or read, a reader of our output that left.
 _OF_THE_PLACE = {
     *(errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EPERM),
@@ -28,7 +29,7 @@ DeviceOption = Annotated[Device | None, typer.Option(help="Where to run.  [READT
 
 @contextmanager
 def user_errors() -> Iterator[None]:
-    """End with a message and exit code 2 where the user, not the program, can help."""
+    """End with a message: exit code 2 where the user, not the program, can help, 1 where the engine is lost."""
     try:
         yield
     except StartError as error:
@@ -36,6 +37,9 @@ def user_errors() -> Iterator[None]:
         raise typer.Exit(USER_ERROR) from None
     except OSError as error:
         raise_exit(error)
+    except EngineLostError as error:
+        typer.secho(f"readtrace: {error}", fg="red", err=True)
+        raise typer.Exit(ENGINE_LOST) from None
     except Problem as problem:
         typer.secho(f"readtrace: {problem.title}: {problem.detail}", fg="red", err=True)
         raise typer.Exit(USER_ERROR) from None

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from concurrent.futures import Future
 
 import numpy as np
 
@@ -14,8 +13,6 @@ from app.scheduler.batch import assemble
 from app.scheduler.document import Array, Document
 from app.scheduler.segments import cut
 from app.text import tokenize
-
-_ROWS = 2  # one row might be summed in another order than many (calibration.py)
 
 
 def check_golden(model: Model) -> None:
@@ -45,8 +42,13 @@ def compare(model: Model, number: int, golden: GoldenDocument, steps: Mapping[st
         raise BundleError(f"{model.id}: golden document {number} skips other words than expected")
 
 
-def read_alone(model: Model, text: str) -> Mapping[str, Array]:
+def read_alone(model: Model, text: str, rows: int = 2) -> Mapping[str, Array]:
     """Read one text without a queue, in the same segments and with the same arrays as the scheduler.
+
+    Args:
+        model: who reads.
+        text: the document.
+        rows: of each run; one may be summed in another order than several (calibration.py).
 
     Returns:
         Steps and results by name.
@@ -58,10 +60,11 @@ def read_alone(model: Model, text: str) -> Mapping[str, Array]:
         segments=cut(model.manifest, len(token_ids)),
         arrived_seconds=0,
         deadline_seconds=math.inf,
-        future=Future(),
     )
     while not document.finished:
-        outputs = model.run(document.segment.reading.name, assemble([document], _ROWS))
+        outputs = model.run(document.segment.reading.name, assemble([document], rows))
         if not document.accept(outputs, row=0):
             raise BundleError(f"{model.id}: a golden document is answered with what is no number")
-    return document.steps | document.results
+    reading = document.reading(0)
+    assert reading is not None  # it is finished
+    return {**reading.steps, **reading.results}

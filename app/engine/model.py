@@ -12,6 +12,7 @@ from tokenizers import Tokenizer
 from app.bundle import CARD, TOKENIZER, BundleError, Manifest, read_file, read_manifest
 from app.engine.sessions import Graph, open_graph
 from app.scheduler.document import Array
+from app.scheduler.watch import RunControl
 from app.settings import Settings
 from app.text import is_tokenizer_failure, load_tokenizer
 
@@ -39,9 +40,11 @@ class Model:
         """``name@version#load``: a version that is loaded again, changed or not, has another."""
         return f"{self.id}#{self.load}"
 
-    def run(self, reading: str, arrays: Mapping[str, Array]) -> dict[str, Array]:
+    def run(
+        self, reading: str, arrays: Mapping[str, Array], control: RunControl | None = None
+    ) -> dict[str, Array]:
         """Run one pass over one batch; names and shapes as docs/architecture.md has them."""
-        return self.graphs[reading].run(arrays)
+        return self.graphs[reading].run(arrays, control)
 
 
 def open_model(folder: Path, settings: Settings) -> Model:

@@ -14,6 +14,7 @@ from app.errors import UnknownModel
 from app.scheduler.costs import RunCosts
 from app.scheduler.document import Array
 from app.scheduler.segments import Lane
+from app.scheduler.watch import RunControl
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True, weakref_slot=True)
@@ -149,6 +150,6 @@ class Registry:
         """The row counts that were warmed up for the lane, and what a run of each costs."""
         return self._alive[lane.model].calibration.costs[lane.reading, lane.bucket]
 
-    def run(self, lane: Lane, arrays: Mapping[str, Array]) -> Mapping[str, Array]:
-        """Run one batch of the lane."""
-        return self._alive[lane.model].run(lane.reading, arrays)
+    def run(self, lane: Lane, arrays: Mapping[str, Array], control: RunControl) -> Mapping[str, Array]:
+        """Run one batch of the lane; ``control`` may stop it."""
+        return self._alive[lane.model].run(lane.reading, arrays, control)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import onnxruntime as ort
@@ -12,6 +13,7 @@ from app.bundle import BundleError, Manifest, PassSpec, read_file
 from app.engine.graph_guard import check_graph
 from app.errors import MissingDeviceError
 from app.scheduler.document import Array
+from app.scheduler.watch import RunControl
 from app.settings import Device
 
 CPU_PROVIDER = "CPUExecutionProvider"
@@ -34,9 +36,14 @@ class Graph:
         """The provider that the session really runs on: what is available is not always what works."""
         return str(self.session.get_providers()[0])
 
-    def run(self, arrays: Mapping[str, Array]) -> dict[str, Array]:
-        """Run the graph; may be called from many threads."""
-        return dict(zip(self.outputs, self.session.run(self.outputs, dict(arrays)), strict=True))
+    def run(self, arrays: Mapping[str, Array], control: RunControl | None = None) -> dict[str, Array]:
+        """Run the graph; may be called from many threads. It raises where ``control`` stops it."""
+        options = None
+        if control is not None:
+            options = ort.RunOptions()
+            control.stops_by(partial(setattr, options, "terminate", True))
+        found = self.session.run(self.outputs, dict(arrays), options)
+        return dict(zip(self.outputs, found, strict=True))
 
 
 def open_graph(

@@ -69,8 +69,9 @@ class Admission:
         wait_seconds = self._backlog.wait_seconds(documents)
         if wait_seconds > patience_seconds:
             detail = f"The queue takes {wait_seconds:.1f} s; the deadline is in {patience_seconds:.1f} s."
-            # The wait is engine time, so it falls by a second a second until it is within the patience.
-            raise WaitTooLong(detail, _whole(wait_seconds - patience_seconds))
+            # That falls by a second each second; the wait itself may grow while the overdue is made up for.
+            longest_seconds = self._backlog.longest_wait_seconds(documents)
+            raise WaitTooLong(detail, _whole(longest_seconds - patience_seconds))
 
 
 def _whole(seconds: float) -> int:

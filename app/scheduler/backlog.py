@@ -3,32 +3,53 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
-from app.scheduler.costs import RunCosts
 from app.scheduler.document import Document
+from app.scheduler.order import CostsOf, first_turn
 from app.scheduler.segments import Lane
 
-CostsOf = Callable[[Lane], RunCosts]
+OldestTurn = Callable[[Lane], float | None]
+
+
+class _Unread:
+    """The unread segments of one lane."""
+
+    def __init__(self) -> None:
+        self.segments = 0
+        self._documents: Counter[int] = Counter()  # how many have so many segments
+
+    def change(self, before: int, after: int) -> None:
+        """A document has ``after`` segments to read where it had ``before``."""
+        self.segments += after - before
+        for count, step in ((before, -1), (after, 1)):
+            if count:
+                self._documents[count] += step
+                if not self._documents[count]:
+                    del self._documents[count]
+
+    def first(self, most: float) -> float:
+        """Segments of all documents, of each at most so many."""
+        return sum(documents * min(segments, most) for segments, documents in self._documents.items())
 
 
 class Backlog:
     """Accepted and unanswered documents. Not thread-safe: the scheduler's lock guards it."""
 
-    def __init__(self, costs_of: CostsOf, threads: int = 1) -> None:
+    def __init__(self, costs_of: CostsOf, oldest_turn: OldestTurn, places: int = 1) -> None:
         self._costs_of = costs_of
-        self._threads = threads  # that run at the same time
-        self._segments: dict[str, Counter[Lane]] = {}  # by model, those unread of every lane
+        self._oldest_turn = oldest_turn
+        self._places = places  # where runs happen at the same time
+        self._models: dict[str, dict[Lane, _Unread]] = {}
         self.documents = 0
         self.tokens = 0  # unread, over all passes
 
     def add(self, document: Document) -> None:
         """Count an accepted document in."""
         self.documents += 1
-        for lane, segments in document.unread_lanes().items():
-            self._segments.setdefault(lane.model, Counter())[lane] += segments
-        self.tokens += document.unread_tokens
-        document.counted = document.position
+        self.tokens += sum(segment.tokens for segment in document.segments)
+        for lane, segments in document.unread.items():
+            self._models.setdefault(lane.model, {}).setdefault(lane, _Unread()).change(0, segments)
 
     def progress(self, document: Document) -> None:
         """Count off the segments of a document that were read since it was counted last."""
@@ -42,49 +63,70 @@ class Backlog:
     @property
     def seconds(self) -> float:
         """How long all of it takes."""
-        return sum(self._model_seconds(model) for model in self._segments) / self._threads
+        return sum(map(self._model_seconds, self._models)) / self._places
 
-    def wait_seconds(self, documents: Iterable[Document]) -> float:
+    def wait_seconds(self, documents: Sequence[Document]) -> float:
         """How long a request's documents would wait for others, beyond the time of their own runs.
 
         Models share the engine evenly, and so do the lanes of a model: until the request is read, each of
-        the others gets at most as much engine time as it. What is ahead in its own lanes it awaits whole.
+        the others gets at most as much engine time as it. In its own lanes it awaits what has its turn
+        before: of a long document as many segments as it has itself, and those that are overdue.
         """
-        own: Counter[Lane] = Counter()
-        for document in documents:
-            own.update(document.unread_lanes())
-        return max((self._until_read(lane, own) for lane in own), default=0.0) / self._threads
+        own = _own(documents)
+        first = documents[0]
+        return self._wait(own, lambda lane: own[lane] + self._overdue(first, lane))
 
-    def _until_read(self, lane: Lane, own: Mapping[Lane, int]) -> float:
+    def longest_wait_seconds(self, documents: Sequence[Document]) -> float:
+        """The wait as if all in the request's own lanes came before it; falls by a second each second."""
+        return self._wait(_own(documents), lambda _: float("inf"))
+
+    def _wait(self, own: Mapping[Lane, int], most_of_each: Callable[[Lane], float]) -> float:
+        waits = (self._until_read(lane, own, most_of_each(lane)) for lane in own)
+        return max(waits, default=0.0) / self._places
+
+    def _overdue(self, newcomer: Document, lane: Lane) -> float:
+        """Segments that a document of the lane has at most before the newcomer's first turn."""
+        oldest = self._oldest_turn(lane)
+        if oldest is None:
+            return 0.0
+        one = self._costs_of(lane).document_seconds
+        return max(0.0, first_turn(newcomer) - oldest) / one if one else float("inf")
+
+    def _until_read(self, lane: Lane, own: Mapping[Lane, int], most_of_each: float) -> float:
         """Engine time that others get before the request's segments of this lane are read."""
-        mine = self._work(lane, own[lane])
-        in_lane = self._work(lane, self._segments.get(lane.model, Counter())[lane] + own[lane])
-        of_model = in_lane
-        others_own = 0.0
-        for other in {*self._segments.get(lane.model, ()), *own} - {lane}:
-            if other.model == lane.model:
-                waiting = self._segments.get(other.model, Counter())[other]
-                of_model += min(in_lane, self._work(other, waiting + own.get(other, 0)))
-                others_own += min(in_lane, self._work(other, own.get(other, 0)))
-        total = of_model + sum(
-            min(of_model, self._model_seconds(model)) for model in self._segments if model != lane.model
-        )
-        return max(0.0, total - mine - others_own)
+        lanes = self._models.get(lane.model, {})
+        ahead = lanes[lane].first(most_of_each) if lane in lanes else 0
+        in_lane = self._work(lane, ahead + own[lane])
+        of_model = in_lane - self._work(lane, own[lane])
+        for other, unread in lanes.items():
+            if other != lane:
+                of_model += min(in_lane, self._work(other, unread.segments))
+        until = of_model + self._work(lane, own[lane])
+        others = (self._model_seconds(model) for model in self._models if model != lane.model)
+        return of_model + sum(min(until, seconds) for seconds in others)
 
     def _model_seconds(self, model: str) -> float:
-        return sum(self._work(lane, segments) for lane, segments in self._segments[model].items())
+        return sum(self._work(lane, unread.segments) for lane, unread in self._models[model].items())
 
-    def _work(self, lane: Lane, segments: int) -> float:
+    def _work(self, lane: Lane, segments: float) -> float:
         return self._costs_of(lane).work_seconds(segments)
 
     def _take_off(self, document: Document, position: int) -> None:
         for segment in document.segments[document.counted : position]:
             lane = document.lane_of(segment)
-            lanes = self._segments[lane.model]
-            lanes[lane] -= 1
+            unread, left = self._models[lane.model][lane], document.unread[lane]
+            unread.change(left, left - 1)
+            document.unread[lane] = left - 1
             self.tokens -= segment.tokens
-            if not lanes[lane]:
-                del lanes[lane]
-            if not lanes:
-                del self._segments[lane.model]
+            if not unread.segments:
+                del self._models[lane.model][lane]
+                if not self._models[lane.model]:
+                    del self._models[lane.model]
         document.counted = position
+
+
+def _own(documents: Sequence[Document]) -> Counter[Lane]:
+    own: Counter[Lane] = Counter()
+    for document in documents:
+        own.update(document.unread)
+    return own

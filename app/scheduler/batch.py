@@ -1,13 +1,33 @@
-"""The arrays of a run: rows of documents, padded to a row count that was warmed up."""
+"""Documents taken together, and the arrays of their run, padded to a row count that was warmed up."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Literal
 
 import numpy as np
 
 from app.bundle import UNKNOWN_ID
 from app.scheduler.document import Array, Document
+from app.scheduler.segments import Lane
+
+Reason = Literal["full", "prepared", "cheaper", "oldest"]
+
+
+@dataclass(slots=True, eq=False)
+class Batch:
+    """Documents of one lane taken together, each of which is settled once, with the batch or one by one."""
+
+    lane: Lane
+    rows: int  # of its run, as chosen
+    reason: Reason = "oldest"
+    documents: list[Document] = field(default_factory=list)
+    dropped: list[Document] = field(default_factory=list)
+    runs: list[tuple[int, float]] = field(default_factory=list)  # rows and seconds of those that succeeded
+    running: bool = False  # whether one of the engine's places is its own
+    settled: bool = False
+    abandoned: bool = False  # the thread that held it is dead or stuck; what it still finds counts no more
 
 
 def assemble(documents: Sequence[Document], rows: int) -> dict[str, Array]:

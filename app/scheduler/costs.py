@@ -26,7 +26,7 @@ class RunCosts:
         """Of a run of so many rows, which must be one of ``row_counts``."""
         return self._seconds[rows]
 
-    def fitting(self, documents: int) -> int:
+    def fitting(self, documents: float) -> int:
         """The smallest row count that holds so many documents, or the largest."""
         return next((rows for rows in self.row_counts if rows >= documents), self.row_counts[-1])
 
@@ -38,7 +38,7 @@ class RunCosts:
                 chosen = rows
         return chosen
 
-    def work_seconds(self, documents: int) -> float:
+    def work_seconds(self, documents: float) -> float:
         """Engine time of so many documents in the runs that ``choose`` would form."""
         largest = self.choose(self.row_counts[-1])
         full, rest = divmod(documents, largest)

@@ -50,6 +50,11 @@ class Lanes:
         """How many documents wait in a lane, also those that nobody wants any more."""
         return len(self._models.get(lane.model, {}).get(lane, ()))
 
+    def oldest_turn(self, lane: Lane) -> float | None:
+        """The first turn in a lane; None where nothing waits there."""
+        line = self._models.get(lane.model, {}).get(lane)
+        return line[0][0] if line else None
+
     def take(self, lane: Lane) -> Iterator[Document]:
         """Take documents out of a lane, those first whose turn came first, for as long as the caller asks."""
         lines = self._models[lane.model]

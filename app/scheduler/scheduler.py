@@ -1,81 +1,52 @@
-"""Admits documents, forms batches, runs them, and answers every document exactly once."""
+"""Admits documents, forms batches, has them run, and answers every document exactly once."""
 
 from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
 from typing import Literal, Protocol
 
-from app.errors import DeadlineExceeded, Problem, ReadingFailed, ShuttingDown
+from app.errors import EngineFailed, NotANumber, Problem, ShuttingDown
 from app.logs import get_logger
 from app.scheduler.admission import Admission, Limits
 from app.scheduler.backlog import Backlog
-from app.scheduler.batch import assemble
-from app.scheduler.costs import RunCosts
-from app.scheduler.document import Array, Document, Reading
+from app.scheduler.batch import Batch, Reason, assemble
+from app.scheduler.document import Document, Reading
 from app.scheduler.lanes import Lanes
 from app.scheduler.order import give_turns, put_back
+from app.scheduler.places import Places
+from app.scheduler.runner import Engine, FailedRun, Row, Runner, RunObserver
 from app.scheduler.segments import Lane
+from app.scheduler.watch import Watch
 
 Outcome = Reading | Problem | None  # None: nobody waits for the document any more
-Deliver = Callable[[Sequence[tuple[Document, Outcome]]], None]
-Reason = Literal["full", "cheaper", "oldest"]
+Ended = tuple[Document, Outcome]
+Deliver = Callable[[Sequence[Ended]], None]
+DropStage = Literal["queue", "border"]  # before the first run of a document, or after one
+DropReason = Literal["left", "expired"]  # the caller left, or the deadline passed
 
 _log = get_logger("readtrace.scheduler")
 
 
-class Engine(Protocol):
-    """What runs a batch."""
-
-    def costs(self, lane: Lane) -> RunCosts:
-        """The numbers of rows that a run of this lane may have, and what each costs; learns from every run."""
-
-    def run(self, lane: Lane, arrays: Mapping[str, Array]) -> Mapping[str, Array]:
-        """Run one pass over one batch; may raise."""
-
-
-@dataclass(frozen=True, slots=True)
-class Run:
-    """One run of the engine, for the observer."""
-
-    lane: Lane
-    documents: int
-    rows: int
-    tokens: int
-    seconds: float
-    predicted_seconds: float
-
-
-class Observer(Protocol):
+class Observer(RunObserver, Protocol):
     """What wants to know what happens; called from engine threads."""
 
     def dispatched(self, lane: Lane, reason: Reason) -> None:
         """A batch was formed."""
 
-    def ran(self, run: Run) -> None:
-        """The engine ran."""
+    def dropped(self, stage: DropStage, reason: DropReason) -> None:
+        """A document was not read on."""
 
     def queue_changed(self, documents: int, tokens: int) -> None:
         """Documents came, moved on or left."""
-
-
-@dataclass(slots=True)
-class Batch:
-    """Documents of one lane taken together; ``documents`` empties when they are settled."""
-
-    lane: Lane
-    reason: Reason = "oldest"
-    documents: list[Document] = field(default_factory=list)
-    dropped: list[Document] = field(default_factory=list)
 
 
 class Scheduler:
     """Thread-safe. Callers submit; engine threads take batches and process them.
 
     ``deliver`` gets every admitted document exactly once with its outcome, one call per batch, on the
-    engine's thread.
+    thread that ended it.
     """
 
     def __init__(
@@ -84,17 +55,22 @@ class Scheduler:
         limits: Limits,
         observer: Observer,
         deliver: Deliver,
+        watch: Watch,
         clock: Callable[[], float] = time.monotonic,
-        threads: int = 1,
+        places: int = 1,
     ) -> None:
+        """Run at most ``places`` batches at the same time."""
         self._engine = engine
-        self._backlog = Backlog(engine.costs, threads)
+        self._lanes = Lanes()
+        self._backlog = Backlog(engine.costs, self._lanes.oldest_turn, places)
         self._admission = Admission(limits, self._backlog)
         self._observer = observer
         self._deliver = deliver
         self._clock = clock
-        self._lanes = Lanes()
-        self._changed = threading.Condition()
+        self._runner = Runner(engine, watch, observer, clock)
+        self._lock = threading.RLock()
+        self._work = threading.Condition(self._lock)
+        self._places = Places(places, self._lock)
         self._sequence = 0
         self._closed = False
 
@@ -105,7 +81,7 @@ class Scheduler:
             Refused: not now; the error says when to come back.
             RequestTooLarge: never.
         """
-        with self._changed:
+        with self._lock:
             if self._closed:
                 raise ShuttingDown("The service is stopping.", 1)
             self._admission.check(documents, self._clock())
@@ -115,7 +91,7 @@ class Scheduler:
                 document.sequence = self._sequence
                 self._backlog.add(document)
                 self._lanes.push(document)
-            self._changed.notify(len(documents))
+            self._wake()
             self._observe_queue()
 
     def check_early(self, probe: Document, documents: int, tokens: int) -> None:
@@ -129,105 +105,130 @@ class Scheduler:
         Raises:
             Refused: not now; the error says when to come back.
         """
-        with self._changed:
+        with self._lock:
             self._admission.check_early(probe, documents, tokens, self._clock())
 
     def take(self) -> Batch | None:
-        """Wait for work; the next batch, or None once the scheduler is closed."""
-        with self._changed:
-            while not self._closed and self._lanes.next_lane() is None:
-                self._changed.wait()
-            return self.try_take()
+        """Wait for a batch; None once the scheduler is closed."""
+        with self._lock:
+            while not self._closed:
+                if (batch := self.try_take()) is not None:
+                    return batch
+                self._work.wait()
+            return None
 
     def try_take(self) -> Batch | None:
-        """The next batch, or None where nothing waits."""
-        with self._changed:
-            lane = self._lanes.next_lane()
+        """The next batch, or None where none may be formed now."""
+        with self._lock:
+            lane = self._takable()
             if lane is None:
                 return None
-            batch = Batch(lane)
             costs, waiting = self._engine.costs(lane), self._lanes.waiting(lane)
-            rows = costs.choose(waiting)
+            batch = Batch(lane, costs.choose(waiting))
+            now = self._clock()
             for document in self._lanes.take(lane):
-                (batch.dropped if self._is_over(document) else batch.documents).append(document)
-                if len(batch.documents) == rows:
-                    batch.reason = "full" if rows == costs.row_counts[-1] else "cheaper"
+                (batch.dropped if document.is_over(now) else batch.documents).append(document)
+                if len(batch.documents) == batch.rows:
+                    batch.reason = "full" if batch.rows == costs.row_counts[-1] else "cheaper"
                     break
+            batch.rows = costs.fitting(len(batch.documents))
             if batch.documents:
-                self._lanes.charge(lane, costs.seconds(costs.fitting(len(batch.documents))))
+                self._lanes.charge(lane, costs.seconds(batch.rows))
+                if not self._places.free:
+                    batch.reason = "prepared"
+                self._places.reserve(batch)
+            self._wake()
             return batch
 
     def process(self, batch: Batch) -> None:
         """Run a batch, settle the documents that end here and queue the next segments of the others."""
-        ended: list[tuple[Document, Outcome]] = [
-            (document, self._farewell(document)) for document in batch.dropped
-        ]
-        going_on: list[Document] = []
         if batch.documents:
             self._observer.dispatched(batch.lane, batch.reason)
-            for document, problem in self._read(batch, batch.documents):
-                if problem is not None:
-                    ended.append((document, problem))
-                elif document.finished:
-                    ended.append((document, document.result(self._clock())))
-                else:
-                    going_on.append(document)
-        self._settle(batch, ended, going_on)
+        self._settle(batch, self._read(batch))
 
-    def abandon(self, batch: Batch) -> None:
-        """Fail what a dying engine thread held and had not settled."""
-        problem = ReadingFailed("The engine failed while it read the document.")
-        held = [(document, problem) for document in (*batch.documents, *batch.dropped)]
-        self._settle(batch, held, [])
+    def abandon(self, batch: Batch, why: FailedRun) -> None:
+        """Fail what a dead or stuck thread held and had not settled; what it still does counts no more."""
+        with self._lock:
+            if batch.settled or batch.abandoned:
+                return
+            batch.abandoned = True
+            self._places.release(batch)
+            self._wake()
+        self._observer.run_failed(batch.lane, why)
+        problem = EngineFailed("The engine failed while it read the document.")
+        held = [*batch.documents, *batch.dropped]
+        self._end([(document, problem) for document in held], [])
 
     def close(self) -> None:
         """Take nothing new, let every engine thread end, and fail what still waits."""
-        with self._changed:
+        with self._lock:
             self._closed = True
             waiting = self._lanes.take_all()
-            self._changed.notify_all()
+            self._work.notify_all()
         self._end([(document, _stopped()) for document in waiting], [])
 
-    def _read(self, batch: Batch, documents: Sequence[Document]) -> Iterator[tuple[Document, Problem | None]]:
-        """Run documents together; where that raises, in halves, until the one to blame is alone."""
+    def _takable(self) -> Lane | None:
+        """The lane of the next batch.
+
+        While all places are taken only a full batch is formed, to be prepared: another might still grow.
+        """
+        lane = self._lanes.next_lane()
+        if lane is None or self._places.free:
+            return lane
+        full = self._lanes.waiting(lane) >= self._engine.costs(lane).row_counts[-1]
+        return lane if full and self._places.may_prepare else None
+
+    def _wake(self) -> None:
+        """Wake one thread where a batch may be formed; it wakes the next where another one may."""
+        if self._takable() is not None:
+            self._work.notify()
+
+    def _read(self, batch: Batch) -> list[tuple[Document, Problem | None]]:
+        """Run what is to be run; every document comes out, with its problem where it has one."""
+        if not batch.documents:
+            return []
+        arrays = assemble(batch.documents, batch.rows)
+        with self._lock:
+            self._places.wait(batch)
+        if batch.abandoned:
+            return []
         try:
-            outputs = self._run(batch, documents)
-        except Exception as error:
-            if len(documents) == 1:
-                _log.error("run_failed", **batch.lane._asdict(), error=type(error).__name__)
-                yield documents[0], ReadingFailed("The model failed on this document.")
+            found = list(self._runner.read(batch, arrays))
+        finally:
+            with self._lock:
+                if not batch.abandoned:
+                    self._places.release(batch)
+                    self._wake()
+        if batch.abandoned:
+            return []
+        return [
+            (document, _accept(document, part) if isinstance(part, Row) else part) for document, part in found
+        ]
+
+    def _settle(self, batch: Batch, read: Sequence[tuple[Document, Problem | None]]) -> None:
+        with self._lock:
+            if batch.abandoned:
                 return
-            middle = len(documents) // 2
-            yield from self._read(batch, documents[:middle])
-            yield from self._read(batch, documents[middle:])
-            return
-        for row, document in enumerate(documents):
-            finite = document.accept(outputs, row)
-            yield document, None if finite else ReadingFailed("The model answered with what is no number.")
-
-    def _run(self, batch: Batch, documents: Sequence[Document]) -> Mapping[str, Array]:
-        costs = self._engine.costs(batch.lane)
-        rows = costs.fitting(len(documents))
-        tokens = sum(document.segment.tokens for document in documents)
-        started = self._clock()
-        outputs = self._engine.run(batch.lane, assemble(documents, rows))
-        seconds = self._clock() - started
-        for document in documents:
-            document.run_seconds += seconds
-        predicted_seconds = costs.seconds(rows)
-        self._observer.ran(Run(batch.lane, len(documents), rows, tokens, seconds, predicted_seconds))
-        with self._changed:
-            costs.observe(rows, seconds)
-        return outputs
-
-    def _settle(
-        self, batch: Batch, ended: Sequence[tuple[Document, Outcome]], going_on: Sequence[Document]
-    ) -> None:
-        batch.documents, batch.dropped = [], []  # whatever fails from here on, they are settled
+            batch.settled = True
+            for rows, seconds in batch.runs:
+                self._engine.costs(batch.lane).observe(rows, seconds)
+        now = self._clock()
+        ended: list[Ended] = [(document, self._drop(document, now)) for document in batch.dropped]
+        going_on: list[Document] = []
+        for document, problem in read:
+            if problem is not None:
+                ended.append((document, problem))
+            elif document.finished:
+                ended.append((document, document.reading(now)))
+            elif document.is_over(now):
+                ended.append((document, self._drop(document, now)))
+            else:
+                going_on.append(document)
+                self._tell_border(document, now)
         self._end(ended, going_on)
 
-    def _end(self, ended: Sequence[tuple[Document, Outcome]], going_on: Sequence[Document]) -> None:
-        with self._changed:
+    def _end(self, ended: Sequence[Ended], going_on: Sequence[Document]) -> None:
+        with self._lock:
             if self._closed:
                 ended, going_on = [*ended, *((document, _stopped()) for document in going_on)], []
             for document, _ in ended:
@@ -236,22 +237,35 @@ class Scheduler:
                 self._backlog.progress(document)
                 put_back(document, self._engine.costs)
                 self._lanes.push(document)
-            self._changed.notify(len(going_on))
+            self._wake()
             self._observe_queue()
         if ended:
             self._deliver(ended)
 
-    def _is_over(self, document: Document) -> bool:
-        return document.future.done() or self._clock() >= document.deadline_seconds
+    def _drop(self, document: Document, now: float) -> Outcome:
+        stage: DropStage = "border" if document.position else "queue"
+        expired = now >= document.deadline_seconds
+        self._observer.dropped(stage, "expired" if expired else "left")
+        return document.expired(now) if expired and document.wanted else None
 
-    def _farewell(self, document: Document) -> Outcome:
-        return (
-            None if document.future.done() else DeadlineExceeded("The deadline passed before the last word.")
-        )
+    def _tell_border(self, document: Document, now: float) -> None:
+        if document.on_border is None or (so_far := document.reading(now)) is None:
+            return
+        try:
+            document.on_border(so_far)
+        except Exception as error:  # a listener that fails must not take the whole batch with it
+            document.on_border = None
+            _log.error("border_listener_failed", error=type(error).__name__)
 
     def _observe_queue(self) -> None:
         """Called under the lock: two threads that tell in the wrong order would leave a wrong gauge behind."""
         self._observer.queue_changed(self._backlog.documents, self._backlog.tokens)
+
+
+def _accept(document: Document, part: Row) -> Problem | None:
+    if document.accept(part.outputs, part.row):
+        return None
+    return NotANumber("The model answered with what is no number.")
 
 
 def _stopped() -> ShuttingDown:

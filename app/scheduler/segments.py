@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import NamedTuple
 
 from app.bundle import Manifest, PassSpec
@@ -31,14 +33,41 @@ class Segment:
         return self.stop - self.start
 
 
-def cut(manifest: Manifest, tokens: int) -> tuple[Segment, ...]:
-    """Cut a document of ``tokens`` words into the segments of all passes, in the order in which they run."""
-    largest = manifest.length_buckets[-1]
-    starts = range(0, tokens, largest)
-    segments: list[Segment] = []
-    for reading in manifest.passes:
-        for start in starts if reading.direction == "forward" else reversed(starts):
-            stop = min(start + largest, tokens)
-            bucket = next(size for size in manifest.length_buckets if size >= stop - start)
-            segments.append(Segment(reading, start, stop, bucket))
-    return tuple(segments)
+def continues(manifest: Manifest) -> bool:
+    """Whether a reading can go on with more words later: one pass, forward."""
+    return len(manifest.passes) == 1 and manifest.passes[0].direction == "forward"
+
+
+def cut(manifest: Manifest, tokens: int, to_continue: bool = False) -> tuple[Segment, ...]:
+    """Cut a document of ``tokens`` words into the segments of all passes, in the order in which they run.
+
+    Args:
+        manifest: the model's.
+        tokens: words of the document, at least one.
+        to_continue: end the last full segment less than the smallest bucket before the end, so that a later
+            reading that goes on from its checkpoint has few words to read again.
+    """
+    borders = [0, *_borders(manifest.length_buckets, tokens, to_continue)]
+    spans = list(pairwise(borders))
+    return tuple(
+        Segment(reading, start, stop, _bucket(manifest.length_buckets, stop - start))
+        for reading in manifest.passes
+        for start, stop in (spans if reading.direction == "forward" else reversed(spans))
+    )
+
+
+def _borders(buckets: tuple[int, ...], tokens: int, to_continue: bool) -> Iterator[int]:
+    largest = buckets[-1]
+    border = tokens - tokens % largest
+    yield from range(largest, border + 1, largest)
+    if to_continue:
+        for bucket in reversed(buckets[:-1]):
+            while tokens - border >= bucket:
+                border += bucket
+                yield border
+    if border < tokens:
+        yield tokens
+
+
+def _bucket(buckets: tuple[int, ...], tokens: int) -> int:
+    return next(size for size in buckets if size >= tokens)

@@ -21,6 +21,7 @@ from app.errors import ReloadFailed, UnknownModel
 from app.metrics import Metrics
 from app.scheduler.document import Array
 from app.scheduler.segments import Lane
+from app.scheduler.watch import RunControl
 from app.service import Service
 from app.settings import read_settings
 from tests.app.tiny import rewrite_manifest, write_all, write_reviews
@@ -33,9 +34,9 @@ class HeldRegistry(Registry):
         super().__init__(catalogue)
         self.let_go = threading.Event()
 
-    def run(self, lane: Lane, arrays: Mapping[str, Array]) -> Mapping[str, Array]:
+    def run(self, lane: Lane, arrays: Mapping[str, Array], control: RunControl) -> Mapping[str, Array]:
         assert self.let_go.wait(20)
-        return super().run(lane, arrays)
+        return super().run(lane, arrays, control)
 
 
 @pytest.fixture

@@ -16,6 +16,7 @@ from app.errors import DeadlineExceeded, EmptyDocument, NotReady, QueueFull, Rea
 from app.metrics import Metrics
 from app.scheduler.document import Array
 from app.scheduler.segments import Lane
+from app.scheduler.watch import RunControl
 from app.service import Service
 from app.settings import Settings, read_settings
 
@@ -32,11 +33,11 @@ class SlowRegistry(Registry):
     def of(cls, registry: Registry) -> SlowRegistry:
         return cls(registry.catalogue)
 
-    def run(self, lane: Lane, arrays: Mapping[str, Array]) -> Mapping[str, Array]:
+    def run(self, lane: Lane, arrays: Mapping[str, Array], control: RunControl) -> Mapping[str, Array]:
         time.sleep(self.seconds)
         return {
             name: array + array.dtype.type(self.shift) if name == "probabilities" else array
-            for name, array in super().run(lane, arrays).items()
+            for name, array in super().run(lane, arrays, control).items()
         }
 
 
@@ -132,11 +133,11 @@ def test_cancelled_caller_frees_the_queue(registry: Registry, settings: Settings
 
 def test_poison_in_a_batch_fails_alone(registry: Registry, settings: Settings) -> None:
     class Poisoned(SlowRegistry):
-        def run(self, lane: Lane, arrays: Mapping[str, Array]) -> Mapping[str, Any]:
+        def run(self, lane: Lane, arrays: Mapping[str, Array], control: RunControl) -> Mapping[str, Any]:
             word = self.find("reviews").tokenizer.token_to_id("dull")
             if (arrays["token_ids"] == word).any():
                 raise RuntimeError("dull")
-            return super().run(lane, arrays)
+            return super().run(lane, arrays, control)
 
     async def scenario() -> None:
         poisoned = Poisoned.of(registry)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from concurrent.futures import Future
 from pathlib import Path
 
 import numpy as np
@@ -16,9 +15,10 @@ from app.engine.loading import load_registry
 from app.engine.model import Model
 from app.engine.registry import Registry
 from app.scheduler.admission import Limits
-from app.scheduler.document import Array, Document
+from app.scheduler.document import Array, Document, Reading
 from app.scheduler.scheduler import Scheduler
 from app.scheduler.segments import cut
+from app.scheduler.watch import Watch
 from app.settings import read_settings
 from app.text import tokenize
 from tests.app.scheduler.fakes import Book
@@ -40,24 +40,20 @@ def registry(bundles: Path) -> Registry:
     return load_registry(read_settings(bundles=bundles))
 
 
-class Quiet(Book):
-    def dispatched(self, *_: object) -> None:
-        """Any model will do."""
-
-
 def read_batched(registry: Registry, name: str, texts: list[str]) -> list[dict[str, Array]]:
-    book = Quiet()
-    scheduler = Scheduler(registry, Limits(10**6, 10**9), book, book.deliver)
+    book = Book()
+    scheduler = Scheduler(registry, Limits(10**6, 10**9), book, book.deliver, Watch(60))
     model = registry.find(name)
     documents = []
     for text in texts:
         ids = tokenize(model.tokenizer, text, 10**6, "error").token_ids
         segments = cut(model.manifest, len(ids))
-        documents.append(Document(model, ids, segments, 0.0, math.inf, Future()))
+        documents.append(Document(model, ids, segments, 0.0, math.inf))
     scheduler.submit(documents)
     while (batch := scheduler.try_take()) is not None:
         scheduler.process(batch)
-    return [document.steps | document.results for document in documents]
+    readings = [book.outcomes[document] for document in documents]
+    return [{**one.steps, **one.results} for one in readings if isinstance(one, Reading)]
 
 
 def written_names(model: Model) -> tuple[str, ...]:

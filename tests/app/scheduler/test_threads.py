@@ -2,69 +2,148 @@ from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 import numpy as np
 
-from app.errors import ReadingFailed
+from app.errors import EngineFailed
 from app.scheduler.document import Document, Reading
 from app.scheduler.threads import EngineThreads
-from tests.app.scheduler.fakes import Bench, expected
+from app.scheduler.watch import Watch
+from tests.app.scheduler.fakes import KILLER, Bench, expected
 
 _PATIENCE_SECONDS = 10
 
 
-def wait_for(bench: Bench, documents: list[Document]) -> None:
+class Threads:
+    """Engine threads on a bench, with what they told."""
+
+    def __init__(self, bench: Bench, threads: int, most_restarts: int, watch: Watch) -> None:
+        self.given_up: list[str] = []
+        self.engine = EngineThreads(
+            bench.scheduler, watch, threads, bench.book, most_restarts, self.given_up.append
+        )
+
+
+@contextmanager
+def working(
+    bench: Bench, threads: int = 1, most_restarts: int = 5, watch: Watch | None = None
+) -> Iterator[Threads]:
+    found = Threads(bench, threads, most_restarts, watch or Watch(60))
+    found.engine.start()
+    try:
+        yield found
+    finally:
+        bench.scheduler.close()
+        found.engine.join(_PATIENCE_SECONDS)
+
+
+def wait_until(true: Callable[[], object]) -> None:
     started = time.monotonic()
-    while not all(document in bench.book.outcomes for document in documents):
-        assert time.monotonic() - started < _PATIENCE_SECONDS, "documents were not answered"
+    while not true():
+        assert time.monotonic() - started < _PATIENCE_SECONDS
         time.sleep(0.001)
 
 
+def wait_for(bench: Bench, documents: list[Document]) -> None:
+    wait_until(lambda: all(document in bench.book.outcomes for document in documents))
+
+
+def assert_read(bench: Bench, document: Document) -> None:
+    outcome = bench.book.outcomes[document]
+    assert isinstance(outcome, Reading)
+    np.testing.assert_array_equal(outcome.steps["probabilities"], expected(document.token_ids.tolist()))
+
+
 def test_several_threads_read_everything_right() -> None:
-    bench = Bench()
-    threads = EngineThreads(bench.scheduler, 3, lambda: None)
-    threads.start()
+    bench = Bench(places=3)
     texts = [[2 + index % 7] * (1 + index % 17) for index in range(200)]
-    documents = [document for text in texts for document in bench.submit(text)]
-    wait_for(bench, documents)
-    bench.scheduler.close()
-    threads.join(_PATIENCE_SECONDS)
+    with working(bench, 3):
+        documents = [document for text in texts for document in bench.submit(text)]
+        wait_for(bench, documents)
     for document in documents:
-        outcome = bench.book.outcomes[document]
-        assert isinstance(outcome, Reading)
-        np.testing.assert_array_equal(outcome.steps["probabilities"], expected(document.token_ids.tolist()))
+        assert_read(bench, document)
     assert set(bench.book.delivered.values()) == {1}
 
 
-def test_dying_thread_fails_what_it_held_and_is_restarted() -> None:
+def test_no_more_run_at_once_than_there_are_places() -> None:
+    bench = Bench(places=2)
+    running, most, lock = 0, 0, threading.Lock()
+
+    def before_run() -> None:
+        nonlocal running, most
+        with lock:
+            running += 1
+            most = max(most, running)
+        time.sleep(0.002)
+        with lock:
+            running -= 1
+
+    bench.engine.before_run = before_run
+    with working(bench, 2):
+        wait_for(bench, bench.submit(*[[2, 3, 4]] * 40))
+    assert most == 2
+    assert "prepared" in bench.book.reasons
+
+
+def test_dying_thread_fails_what_it_held_and_is_replaced() -> None:
     bench = Bench()
-    restarts = threading.Semaphore(0)
-    threads = EngineThreads(bench.scheduler, 1, restarts.release)
-
-    def die_once() -> None:
-        bench.engine.before_run = lambda: None
-        raise SystemExit
-
-    bench.engine.before_run = die_once
-    held = bench.submit([2, 3], [4, 5])
-    threads.start()
-    assert restarts.acquire(timeout=_PATIENCE_SECONDS)
-    later = bench.submit([6, 7])
-    wait_for(bench, held + later)
-    bench.scheduler.close()
-    threads.join(_PATIENCE_SECONDS)
-    assert all(isinstance(bench.book.outcomes[document], ReadingFailed) for document in held)
-    assert isinstance(bench.book.outcomes[later[0]], Reading)
+    with working(bench) as threads:
+        held = bench.submit([KILLER, 3], [4, 5])
+        wait_for(bench, held)
+        later = bench.submit([6, 7])
+        wait_for(bench, later)
+        wait_until(lambda: threads.engine.complete)
+        assert bench.book.restarts == 1
+        assert bench.book.working == 2
+    assert all(isinstance(bench.book.outcomes[document], EngineFailed) for document in held)
+    assert_read(bench, later[0])
     assert set(bench.book.delivered.values()) == {1}
+
+
+def test_after_its_restarts_the_engine_is_given_up() -> None:
+    bench = Bench()
+    with working(bench, most_restarts=2) as threads:
+        for _ in range(3):
+            wait_for(bench, bench.submit([KILLER]))
+        wait_until(lambda: threads.given_up)
+        assert not threads.engine.complete
+    assert threads.given_up == ["engine threads were lost 3 times within an hour, last: SystemExit"]
+    assert bench.book.restarts == 2
+
+
+def test_stuck_thread_is_left_behind_and_what_it_still_finds_counts_no_more() -> None:
+    watch = Watch(0.05)
+    bench = Bench(watch=watch)
+    hold = threading.Event()
+
+    def hang_once() -> None:
+        bench.engine.before_run = lambda: None
+        hold.wait(_PATIENCE_SECONDS)
+
+    bench.engine.before_run = hang_once
+    with working(bench, watch=watch):
+        held = bench.submit([2, 3], [4, 5])
+        wait_for(bench, held)
+        later = bench.submit([6, 7])
+        wait_for(bench, later)
+        hold.set()
+        wait_until(lambda: len(bench.engine.runs) == 3)
+    assert all(isinstance(bench.book.outcomes[document], EngineFailed) for document in held)
+    assert_read(bench, later[0])
+    assert bench.book.failed_runs["stuck"] == 1
+    assert bench.book.restarts == 1
+    assert set(bench.book.delivered.values()) == {1}
+    assert bench.book.queue == (0, 0)
 
 
 def test_idle_threads_use_no_cpu() -> None:
     bench = Bench()
-    threads = EngineThreads(bench.scheduler, 2, lambda: None)
-    threads.start()
-    started = time.process_time()
-    time.sleep(0.5)
-    used_seconds = time.process_time() - started
-    bench.scheduler.close()
-    threads.join(_PATIENCE_SECONDS)
+    with working(bench, 2, watch=Watch(0.01)):
+        wait_for(bench, bench.submit([2]))
+        time.sleep(0.05)  # the watch looks once more after a run, and then sleeps until the next
+        started = time.process_time()
+        time.sleep(0.5)
+        used_seconds = time.process_time() - started
     assert used_seconds < 0.02
