@@ -10,6 +10,8 @@ from app.errors import QueueFull, RequestTooLarge, WaitTooLong
 from app.scheduler.backlog import Backlog
 from app.scheduler.document import Document
 
+_MARGIN = 1.5  # where few documents wait, fewer share a run than predicted
+
 
 @dataclass(frozen=True, slots=True)
 class Limits:
@@ -62,16 +64,15 @@ class Admission:
         ):
             detail = f"{queued.documents} documents with {queued.tokens} unread tokens wait already."
             # Not less: which documents leave first, and with how many tokens, is not known beforehand.
-            raise QueueFull(detail, _whole(queued.seconds))
+            raise QueueFull(detail, _whole(_MARGIN * queued.seconds))
 
     def _check_wait(self, documents: Sequence[Document], now_seconds: float) -> None:
         patience_seconds = max(0.0, min(document.deadline_seconds for document in documents) - now_seconds)
         wait_seconds = self._backlog.wait_seconds(documents)
         if wait_seconds > patience_seconds:
             detail = f"The queue takes {wait_seconds:.1f} s; the deadline is in {patience_seconds:.1f} s."
-            # That falls by a second each second; the wait itself may grow while the overdue is made up for.
-            longest_seconds = self._backlog.longest_wait_seconds(documents)
-            raise WaitTooLong(detail, _whole(longest_seconds - patience_seconds))
+            # No wait is longer than all that is queued, and only that falls by a second each second.
+            raise WaitTooLong(detail, _whole(_MARGIN * self._backlog.seconds - patience_seconds))
 
 
 def _whole(seconds: float) -> int:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 
+from app.scheduler.costs import RunCosts
 from app.scheduler.document import Document
 from app.scheduler.order import CostsOf, first_turn
 from app.scheduler.segments import Lane
@@ -31,6 +32,14 @@ class _Unread:
     def first(self, most: float) -> float:
         """Segments of all documents, of each at most so many."""
         return sum(documents * min(segments, most) for segments, documents in self._documents.items())
+
+    def seconds(self, costs: RunCosts) -> float:
+        """Engine time until all are read: segments of one document cannot share a run."""
+        total, before, documents = 0.0, 0, self._documents.total()
+        for segments, ending in sorted(self._documents.items()):
+            total += (segments - before) * costs.work_seconds(documents)
+            before, documents = segments, documents - ending
+        return total
 
 
 class Backlog:
@@ -62,7 +71,7 @@ class Backlog:
 
     @property
     def seconds(self) -> float:
-        """How long all of it takes."""
+        """How long all of it takes, which falls by a second each second while nothing comes."""
         return sum(map(self._model_seconds, self._models)) / self._places
 
     def wait_seconds(self, documents: Sequence[Document]) -> float:
@@ -74,15 +83,8 @@ class Backlog:
         """
         own = _own(documents)
         first = documents[0]
-        return self._wait(own, lambda lane: own[lane] + self._overdue(first, lane))
-
-    def longest_wait_seconds(self, documents: Sequence[Document]) -> float:
-        """The wait as if all in the request's own lanes came before it; falls by a second each second."""
-        return self._wait(_own(documents), lambda _: float("inf"))
-
-    def _wait(self, own: Mapping[Lane, int], most_of_each: Callable[[Lane], float]) -> float:
-        waits = (self._until_read(lane, own, most_of_each(lane)) for lane in own)
-        return max(waits, default=0.0) / self._places
+        waits = [self._until_read(lane, own, own[lane] + self._overdue(first, lane)) for lane in own]
+        return min(self.seconds, max(waits) / self._places)
 
     def _overdue(self, newcomer: Document, lane: Lane) -> float:
         """Segments that a document of the lane has at most before the newcomer's first turn."""
@@ -100,13 +102,13 @@ class Backlog:
         of_model = in_lane - self._work(lane, own[lane])
         for other, unread in lanes.items():
             if other != lane:
-                of_model += min(in_lane, self._work(other, unread.segments))
+                of_model += min(in_lane, unread.seconds(self._costs_of(other)))
         until = of_model + self._work(lane, own[lane])
         others = (self._model_seconds(model) for model in self._models if model != lane.model)
         return of_model + sum(min(until, seconds) for seconds in others)
 
     def _model_seconds(self, model: str) -> float:
-        return sum(self._work(lane, unread.segments) for lane, unread in self._models[model].items())
+        return sum(unread.seconds(self._costs_of(lane)) for lane, unread in self._models[model].items())
 
     def _work(self, lane: Lane, segments: float) -> float:
         return self._costs_of(lane).work_seconds(segments)

@@ -109,7 +109,11 @@ class EngineThreads:
             with self._lock:
                 self._workers.remove(worker)
             self._give_up("an engine thread cannot be started")
-        self._observer.threads_changed(len(self._workers))
+        self._tell()
+
+    def _tell(self) -> None:
+        with self._lock:  # two threads that tell in the wrong order would leave a wrong gauge behind
+            self._observer.threads_changed(len(self._workers))
 
     def _work(self, worker: _Worker) -> None:
         try:
@@ -135,7 +139,7 @@ class EngineThreads:
                 return
             worker.lost = True
             self._workers.remove(worker)
-            self._observer.threads_changed(len(self._workers))
+        self._tell()
         _log.error("engine_thread_lost", why=why, error=error)
         if worker.batch is not None:
             self._scheduler.abandon(worker.batch, why)

@@ -96,7 +96,7 @@ def test_dying_thread_fails_what_it_held_and_is_replaced() -> None:
         wait_for(bench, later)
         wait_until(lambda: threads.engine.complete)
         assert bench.book.restarts == 1
-        assert bench.book.working == 2
+        wait_until(lambda: bench.book.working == 2)
     assert all(isinstance(bench.book.outcomes[document], EngineFailed) for document in held)
     assert_read(bench, later[0])
     assert set(bench.book.delivered.values()) == {1}
