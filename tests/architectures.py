@@ -16,7 +16,7 @@ from models.architectures.convolutional_lstm import ConvolutionalLSTMConfig
 from models.architectures.gru import GRUConfig
 from models.architectures.hl_mtgru import HLMTGRUConfig
 from models.architectures.jump import LSTMJumpConfig
-from models.architectures.leap import LeapLSTMConfig
+from models.architectures.leap import Ablation, LeapLSTMConfig
 from models.architectures.lstm import LSTMConfig
 from models.architectures.mode import DLSTMConfig, MODELSTMConfig, ODELSTMConfig
 from models.architectures.mtgru import MTGRUConfig
@@ -52,6 +52,7 @@ def _not_causal(config: AnyModelConfig, *explained: str) -> Variant:
     return Variant(config, frozenset(explained), causal=False)
 
 
+_ABLATIONS_THAT_LOOK_AHEAD: tuple[Ablation, ...] = ("cnn", "reverse_lstm", "state", "word")
 VARIANTS: dict[str, Variant] = {
     "lstm": _causal(LSTMConfig(hidden=12)),
     "lstm_diagonal": _causal(LSTMConfig(hidden=7, cell_to_gate="diagonal")),
@@ -99,6 +100,27 @@ VARIANTS: dict[str, Variant] = {
     ),
     "leap_one_width": _not_causal(
         LeapLSTMConfig(hidden=5, reverse_hidden=1, decision_hidden=3, filter_widths=(1,), filters=4),
+        "skip_map",
+    ),
+    **{
+        f"leap_without_{part}": _not_causal(
+            LeapLSTMConfig(hidden=8, reverse_hidden=3, decision_hidden=4, filters=2, without=part), "skip_map"
+        )
+        for part in _ABLATIONS_THAT_LOOK_AHEAD
+    },
+    "leap_without_following_text": _causal(
+        LeapLSTMConfig(hidden=12, decision_hidden=6, without="following_text"), "skip_map"
+    ),
+    "leap_reference_code": _not_causal(
+        LeapLSTMConfig(
+            hidden=9, reverse_hidden=3, decision_hidden=8, filters=2, layout="reference_code", mlp=12
+        ),
+        "skip_map",
+    ),
+    "leap_reference_code_without_cnn": _not_causal(
+        LeapLSTMConfig(
+            hidden=6, reverse_hidden=2, decision_hidden=4, layout="reference_code", without="cnn"
+        ),
         "skip_map",
     ),
     "mode": _causal(MODELSTMConfig(scales=(3, 5, 11), state_size=4, mlp=7), "ngrams"),

@@ -1,4 +1,4 @@
-"""Leap-LSTM's second pass: the leap, a loop over the words that are read.
+"""Leap-LSTM's reading pass: the leap, a loop over the words that are read.
 
 It keeps h and q, the next word to decide on. With m(t) = keep logit - skip logit under h, an iteration looks at the
 words q … q + 15 at once, finds the first with m ≥ 0 (a tie keeps), runs one LSTM step on it, and goes on behind it;
@@ -24,6 +24,7 @@ from export.lowering.base import (
     state_output,
     step_output,
 )
+from export.lowering.leap_look_ahead import decide_word
 from export.lowering.words_read import any_left, history, pick_from, step, text
 from models.architectures.leap import KEEP, SKIP, LeapLSTM
 from models.text.storage import StoredVectors
@@ -31,33 +32,46 @@ from models.text.storage import StoredVectors
 _WINDOW = 16  # words decided on at once
 
 
-def read(model: LeapLSTM, embedding: StoredVectors, features: TensorSpec) -> tuple[PassSpec, Graph]:
-    """The pass `read`, which takes `features` per word and writes the answer and the skip map."""
+def read(model: LeapLSTM, embedding: StoredVectors, features: TensorSpec | None) -> tuple[PassSpec, Graph]:
+    """The pass `read`, which takes `features` per word, if text ahead has any, and writes answer and skip map."""
     classes, hidden = model.classifier.out_features, model.config.hidden
     states = (TensorSpec(name="h", shape=(hidden,)), TensorSpec(name="c", shape=(hidden,)))
     keep_probability = TensorSpec(name="keep_probability")
     skipped = TensorSpec(name="skipped", dtype="bool")
     graph = Graph("read")
     token_ids, lengths = pass_inputs(graph)
-    decision_features = graph.input(features.name, "float32", ["rows", "length", *features.shape])
     h, c = (state_input(graph, state) for state in states)
     x = lookup(graph, embedding, token_ids)  # [rows, length, d]
+    decision_features = (
+        decide_word(graph, model, x)
+        if features is None
+        else graph.input(features.name, features.dtype, ["rows", "length", *features.shape])
+    )
     h_next, c_next, states_read, words_read = _leap(graph, model, (x, decision_features, lengths), (h, c))
 
     when = history(graph, token_ids, words_read)
     all_states = graph.op("Concat", graph.op("Unsqueeze", h, graph.integers(0)), states_read, axis=0)
-    logits = linear(
-        graph, all_states, "classifier", array(model.classifier.weight), array(model.classifier.bias)
-    )
-    answer_outputs(graph, pick_from(graph, logits, when.after), classes)
-    state_part = linear(graph, all_states, "decide_state", array(model.decide_state.weight), None)
-    decided = graph.op("Add", decision_features, pick_from(graph, state_part, when.before))
+    answer_outputs(graph, pick_from(graph, _logits(graph, model, all_states), when.after), classes)
+    decided = decision_features
+    if model.decide_state is not None:
+        state_part = linear(graph, all_states, "decide_state", array(model.decide_state.weight), None)
+        decided = graph.op("Add", decided, pick_from(graph, state_part, when.before))
     step_output(graph, keep_probability, graph.op("Sigmoid", _margin(graph, model, decided)))
     step_output(graph, skipped, when.skipped)
     for state, value in zip(states, (h_next, c_next), strict=True):
         state_output(graph, state, value)
     steps = (*answer_steps(classes), keep_probability, skipped)
-    return PassSpec(name="read", graph="read.onnx", reads=(features.name,), states=states, steps=steps), graph
+    reads = () if features is None else (features.name,)
+    return PassSpec(name="read", graph="read.onnx", reads=reads, states=states, steps=steps), graph
+
+
+def _logits(graph: Graph, model: LeapLSTM, states: str) -> str:
+    """Class logits of states, `[…, hidden]` -> `[…, classes]`."""
+    if model.mlp is not None:
+        states = graph.op(
+            "Relu", linear(graph, states, "mlp", array(model.mlp.weight), array(model.mlp.bias))
+        )
+    return linear(graph, states, "classifier", array(model.classifier.weight), array(model.classifier.bias))
 
 
 def _margin(graph: Graph, model: LeapLSTM, hidden: str) -> str:
@@ -100,10 +114,10 @@ def _leap(
     real = body.op("Less", window, limits)
     flat = body.op("Min", window, body.op("Unsqueeze", words.last_word, body.integers(1)))
     flat = body.op("Add", flat, body.op("Unsqueeze", words.row_start, body.integers(1)))
-    state_part = linear(body, h, "decide_state", array(model.decide_state.weight), None)  # [rows, decision]
-    hidden = body.op(
-        "Add", body.op("Gather", flat_features, flat), body.op("Unsqueeze", state_part, body.integers(1))
-    )
+    hidden = body.op("Gather", flat_features, flat)  # [rows, window, decision]
+    if model.decide_state is not None:
+        state_part = linear(body, h, "decide_state", array(model.decide_state.weight), None)
+        hidden = body.op("Add", hidden, body.op("Unsqueeze", state_part, body.integers(1)))
     keep = body.op("And", real, body.op("GreaterOrEqual", _margin(body, model, hidden), body.scalar(0.0)))
     rank = body.constant("rank", np.arange(_WINDOW, 0, -1, dtype=np.int64))
     best = body.op("ReduceMax", body.op("Where", keep, rank, body.scalar(0)), body.integers(1), keepdims=0)

@@ -30,13 +30,8 @@ _STRATEGIES = {"f2s": "fast_to_slow", "s2f": "slow_to_fast"}
 
 
 def has_network(case: Case) -> bool:
-    """Whether a network can be had that reads the case; a few forms exist as plain cells only.
-
-    These are blends under given noise, which is training, and Leap-LSTM's look-ahead in the layout of the
-    authors' code.
-    """
-    form = case.config.get("layout", "paper"), case.config.get("mode", "argmax")
-    return form == ("paper", "argmax") and not case.config.get("soft", False)
+    """Whether a network reads the case as the plain cell does: not blends under given noise, which are training."""
+    return case.config.get("mode", "argmax") == "argmax" and not case.config.get("soft", False)
 
 
 def load(case: Case) -> Architecture:
@@ -165,19 +160,25 @@ def _leap(case: Case, table: Tensor) -> LeapLSTM:
         target_skip_rate=case.batch.get("target", 0.6),
         penalty=case.batch.get("lambda", 1.0),
         dropout=0.0,
+        layout=sizes["layout"],
     )
     model = LeapLSTM(config, table, sizes["classes"]).to(case.dtype)
     _fill_reading_cell(model.cell, part(weights, "lstm"))
-    _fill_cell(model.look_ahead.reverse, part(weights, "reverse"))
-    for width, conv in zip(config.filter_widths, model.look_ahead.filters, strict=True):
+    ahead = model.look_ahead
+    assert ahead is not None
+    assert ahead.reverse is not None
+    _fill_cell(ahead.reverse, part(weights, "reverse"))
+    for width, conv in zip(config.filter_widths, ahead.filters, strict=True):
         assert isinstance(conv, nn.Conv1d)
         _fill(conv, weights[f"cnn_w_{width}"].transpose(1, 2), weights[f"cnn_b_{width}"])
-    with torch.no_grad():
-        model.look_ahead.h_end.copy_(weights["h_end"])
-    word, state, ahead = torch.split(weights["W_1"], [sizes["d"], sizes["h"], model.look_ahead.size], dim=1)
-    _fill(model.decide_word, word, weights["b_1"])
-    _fill(model.decide_state, state)
-    _fill(model.decide_ahead, ahead)
+    if ahead.h_end is not None:
+        with torch.no_grad():
+            ahead.h_end.copy_(weights["h_end"])
+    layers = (model.decide_word, model.decide_state, model.decide_ahead)
+    columns = torch.split(weights["W_1"], [sizes["d"], sizes["h"], ahead.size], dim=1)
+    for layer, weight, bias in zip(layers, columns, (weights["b_1"], None, None), strict=True):
+        assert isinstance(layer, nn.Linear)
+        _fill(layer, weight, bias)
     _fill(model.decide, weights["W_2"], weights["b_2"])
     return model
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import torch
 from torch import Tensor, nn
+from torch.nn import functional
 
 from models.architectures.bag_of_words import BagOfWords
 from models.architectures.characters import CharacterCNN
@@ -57,22 +58,61 @@ def mtlstm_weights(model: MTLSTM) -> Weights:
 
 
 def leap_weights(model: LeapLSTM) -> Weights:
-    """For `models.plain.leap`."""
-    parts = (model.decide_word, model.decide_state, model.decide_ahead)
-    filters: dict[str, Tensor] = {}
-    for width, conv in zip(model.look_ahead.widths, model.look_ahead.filters, strict=True):
-        filters |= _filters(width, conv)
+    """For `models.plain.leap`: columns of zeros in W_1 for what the decision does without."""
+    config, width, units = model.config, model.embedding.embedding_dim, model.config.decision_hidden
+    state, ahead = model.decide_state, model.decide_ahead
+    bias = model.decide_word.bias.detach()
+    word = (
+        model.decide_word.weight if isinstance(model.decide_word, nn.Linear) else bias.new_zeros(units, width)
+    )
+    parts = (
+        word.detach(),
+        bias.new_zeros(units, config.hidden) if state is None else state.weight.detach(),
+        _ahead(model, bias.new_zeros(units, 0) if ahead is None else ahead.weight.detach()),
+    )
+    features = len(parts[2][0])
+    h_end = None if model.look_ahead is None else model.look_ahead.h_end
+    mlp = {} if model.mlp is None else {"W_m": model.mlp.weight.detach(), "b_m": model.mlp.bias.detach()}
     return {
         **_named("lstm", _reading_cell(model.cell)),
-        **_named("reverse", _cell(model.look_ahead.reverse)),
-        **filters,
-        "h_end": model.look_ahead.h_end.detach(),
-        "W_1": torch.cat([layer.weight.detach() for layer in parts], dim=1),
-        "b_1": model.decide_word.bias.detach(),
+        **_look_ahead(model),
+        "h_end": bias.new_zeros(features) if h_end is None else _ahead(model, h_end.detach()),
+        "W_1": torch.cat(parts, dim=1),
+        "b_1": bias,
         "W_2": model.decide.weight.detach(),
         "b_2": model.decide.bias.detach(),
+        **mlp,
         **_classifier(model.classifier),
     }
+
+
+def _look_ahead(model: LeapLSTM) -> dict[str, Tensor]:
+    """The reversed LSTM and the filters, zeros for those that are left out."""
+    config, ahead, width = model.config, model.look_ahead, model.embedding.embedding_dim
+    zeros = model.decide.weight.new_zeros
+    hidden, filters = config.reverse_hidden, config.filters
+    weights = {
+        f"reverse.{letter}_{gate}": zeros(hidden, size)
+        for letter, size in (("W", width), ("U", hidden))
+        for gate in _PACKED
+    }
+    weights |= {f"cnn_w_{words}": zeros(filters, words, width) for words in config.filter_widths}
+    weights |= {f"cnn_b_{words}": zeros(filters) for words in config.filter_widths}
+    if ahead is None:
+        return weights
+    if ahead.reverse is not None:
+        weights |= _named("reverse", _cell(ahead.reverse))
+    for words, conv in zip(ahead.widths, ahead.filters, strict=True):
+        weights |= _filters(words, conv)
+    return weights
+
+
+def _ahead(model: LeapLSTM, values: Tensor) -> Tensor:
+    """Values per feature of the following text, zeros put in for the features left out: `(…, features)`."""
+    config = model.config
+    reverse, windows = config.reverse_hidden, config.filters * len(config.filter_widths)
+    missing = {"reverse_lstm": (reverse, 0), "cnn": (0, windows), "following_text": (reverse, windows)}
+    return functional.pad(values, missing.get(config.without, (0, 0)))
 
 
 def skip_weights(model: SkipLSTM) -> Weights:

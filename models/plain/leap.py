@@ -1,7 +1,8 @@
 """Leap-LSTM, one word at a time (Huang et al., IJCAI 2019, equations 3-10).
 
 The parts of its weights: `lstm.*` and `reverse.*` as in `models.plain.lstm`, filters `cnn_w_N` `(filters, N, input)`
-with `cnn_b_N`, `h_end`, and the decision's `W_1`, `b_1`, `W_2`, `b_2`, `W_1` over [x_t; h_{t-1}; f_follow(t)].
+with `cnn_b_N`, `h_end`, and the decision's `W_1`, `b_1`, `W_2`, `b_2`, `W_1` over [x_t; h_{t-1}; f_follow(t)]. What a
+decision is to do without has columns of zeros there. `W_m`, `b_m` are a ReLU layer before the classifier, if any.
 
 The authors' published code lays the look-ahead out in another way: filters are centred on the current word, and
 after the last word there are zeros instead of h_end. `layout` chooses.
@@ -73,7 +74,8 @@ def read(
             skip = torch.softmax((torch.log(pi) + noise[t]) / temperature, dim=0)[1]  # (8)
         h_new, c_new = step(cell, x, h, c)
         h, c = (1 - skip) * h_new + skip * h, (1 - skip) * c_new + skip * c  # (5), (10)
-        read_so_far.append((h, c, classify(weights, h), pi, skip))
+        readout = torch.relu(weights["W_m"] @ h + weights["b_m"]) if "W_m" in weights else h
+        read_so_far.append((h, c, classify(weights, readout), pi, skip))
     return LeapReading(*(torch.stack(column) for column in zip(*read_so_far, strict=True)))
 
 

@@ -108,7 +108,7 @@ def decided_reading(model: Architecture, words: Tensor) -> tuple[Tensor, Tensor]
 
 
 def leap_reading(model: LeapLSTM, words: Tensor) -> leap.LeapReading:
-    return leap.read(convert.leap_weights(model), words, model.config.filter_widths)
+    return leap.read(convert.leap_weights(model), words, model.config.filter_widths, model.config.layout)
 
 
 def window_reading(model: WindowModel, words: Tensor) -> windows.WindowReading:

@@ -19,7 +19,7 @@ from models.architectures.convolutional_lstm import ConvolutionalLSTMConfig
 from models.architectures.gru import GRUConfig
 from models.architectures.hl_mtgru import HLMTGRU, HLMTGRUConfig
 from models.architectures.jump import LSTMJump, LSTMJumpConfig
-from models.architectures.leap import LeapLSTM, LeapLSTMConfig
+from models.architectures.leap import Ablation, LeapLSTM, LeapLSTMConfig
 from models.architectures.lstm import LSTM, LSTMConfig
 from models.architectures.mode import DLSTMConfig, MODELSTMConfig, ODELSTMConfig
 from models.architectures.mtgru import MTGRUConfig, Timescale
@@ -63,6 +63,9 @@ LEAP_CONFIGS = st.builds(
     decision_hidden=st.integers(1, 5),
     filter_widths=st.sampled_from([(1,), (2, 3), (3, 4, 5)]),
     filters=st.integers(1, 3),
+    without=st.sampled_from(["nothing", "cnn", "reverse_lstm", "following_text", "state", "word"]),
+    layout=st.sampled_from(["paper", "reference_code"]),
+    mlp=st.sampled_from([0, 4]),
 )
 SKIP_CONFIGS = st.builds(
     SkipLSTMConfig, hidden=st.integers(1, 6), initial_state=st.sampled_from(["zeros", "trained"])
@@ -142,6 +145,7 @@ CAUSAL_CONFIGS = st.one_of(
     SKIP_CONFIGS,
     SKIM_CONFIGS,
     JUMP_CONFIGS,
+    st.builds(LeapLSTMConfig, hidden=st.integers(1, 6), without=st.just("following_text")),
 )
 BIDIRECTIONAL_CONFIGS = st.one_of(
     lstm_configs(bidirectional=True),
@@ -579,6 +583,32 @@ def test_halves_and_bias_add_up_to_the_logits() -> None:
     trace = model.trace(*random_batch([6, 3], seed=4))
     assert trace.half_logits is not None
     assert_equal(trace.half_logits.sum(dim=2) + model.classifier.bias, trace.logits)
+
+
+@pytest.mark.parametrize(
+    ("without", "parameters"),
+    [
+        ("cnn", 216_180 + 180 + 180 * 20),
+        ("reverse_lstm", 25_680 + 80 + 20 + 20 * 20),
+        ("following_text", 216_180 + 25_680 + 80 + 200 + 200 * 20),
+        ("state", 300 * 20),
+        ("word", 300 * 20),
+    ],
+)
+def test_ablations_leave_their_part_out(without: Ablation, parameters: int) -> None:
+    """Table 4: the encoder, its share of h_end, its columns of W_1."""
+    whole, part = (
+        build(LeapLSTMConfig(without=what), torch.zeros(5, 300), 4) for what in ("nothing", without)
+    )
+    assert (
+        sum(p.numel() for p in whole.parameters()) - sum(p.numel() for p in part.parameters()) == parameters
+    )
+
+
+@pytest.mark.parametrize("widths", [(), (0,), (9,)])
+def test_filters_must_have_a_word_and_fit_into_a_segment(widths: tuple[int, ...]) -> None:
+    with pytest.raises(ValidationError, match="filter_widths"):
+        LeapLSTMConfig(filter_widths=widths)
 
 
 @pytest.mark.parametrize("classes", [2, 4, 14])
