@@ -118,9 +118,7 @@ VARIANTS: dict[str, Variant] = {
         "skip_map",
     ),
     "leap_reference_code_without_cnn": _not_causal(
-        LeapLSTMConfig(
-            hidden=6, reverse_hidden=2, decision_hidden=4, layout="reference_code", without="cnn"
-        ),
+        LeapLSTMConfig(hidden=6, reverse_hidden=2, decision_hidden=4, layout="reference_code", without="cnn"),
         "skip_map",
     ),
     "mode": _causal(MODELSTMConfig(scales=(3, 5, 11), state_size=4, mlp=7), "ngrams"),
