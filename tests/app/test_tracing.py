@@ -22,6 +22,7 @@ from app.metrics import STAGES, Metrics
 from app.service import Service
 from app.settings import Settings
 from app.tracing import Tracing, open_tracing, trace_id_of
+from tests.deploy.servers import wait_until
 from tests.service import Server, running_server
 
 TRACE, PARENT = "0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331"
@@ -113,11 +114,20 @@ def test_refusals_are_spans_and_probes_are_none(registry: Registry, settings: Se
 def test_log_has_the_callers_trace_also_without_tracing(server: Server, client: httpx.Client) -> None:
     answer = client.post("/classify", json={"input": "good"}, headers={"traceparent": SAMPLED})
     assert "traceresponse" not in answer.headers
-    line = next(line for line in server.log if answer.headers["x-request-id"] in line)
-    assert json.loads(line)["trace_id"] == TRACE
+    assert _logged(server, answer)["trace_id"] == TRACE
     answer = client.post("/classify", json={"input": "good"}, headers={"traceparent": "nonsense"})
-    line = next(line for line in server.log if answer.headers["x-request-id"] in line)
-    assert "trace_id" not in json.loads(line)
+    assert "trace_id" not in _logged(server, answer)
+
+
+def _logged(server: Server, answer: httpx.Response) -> dict[str, object]:
+    """The request's line of the log, which the server writes after its answer."""
+
+    def lines() -> list[str]:
+        return [line for line in server.log if answer.headers["x-request-id"] in line]
+
+    wait_until(lambda: bool(lines()), "the request's line in the log")
+    found: dict[str, object] = json.loads(lines()[0])
+    return found
 
 
 class Collector(BaseHTTPRequestHandler):
