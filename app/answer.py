@@ -23,6 +23,11 @@ class Answer:
     tokenize_seconds: float
     share_read: float = 1.0  # of the text's tokens; below one where the deadline cut the reading short
 
+    @property
+    def partial(self) -> bool:
+        """Whether only the text's first part was read."""
+        return self.share_read < 1
+
     @cached_property
     def probabilities(self) -> NDArray[np.float32]:
         """The answer, ``[classes]``: what the last word left."""

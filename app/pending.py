@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
 from dataclasses import dataclass, field
 
 from app.errors import Problem
@@ -53,6 +53,30 @@ class Pending:
                 if self._callers.pop(document, None) is not None:
                     document.wanted = False
         return [caller.answers[document] for document in documents]
+
+    async def follow(self, document: Document, submit: Submit) -> AsyncGenerator[tuple[_Final, bool]]:
+        """Submit a document and give its reading at every border, and its answer; else as `wait`.
+
+        Yields:
+            What there is, and whether it is the answer, which comes last.
+        """
+        loop = asyncio.get_running_loop()
+        borders: asyncio.Queue[Reading | None] = asyncio.Queue()
+
+        def tell(reading: Reading) -> None:
+            loop.call_soon_threadsafe(borders.put_nowait, reading)
+
+        document.on_border = tell
+        last = asyncio.ensure_future(self.wait([document], submit))
+        last.add_done_callback(lambda _: borders.put_nowait(None))
+        try:
+            while (reading := await borders.get()) is not None:
+                yield reading, False
+            (answer,) = last.result()
+            yield answer, True
+        finally:
+            last.cancel()
+            await asyncio.gather(last, return_exceptions=True)
 
     def deliver(self, ended: Sequence[Ended]) -> None:
         """Answer; nothing happens to documents whose caller was answered already, or is gone."""

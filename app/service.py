@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import gc
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import aclosing, contextmanager
 from typing import Self
 
 import numpy as np
@@ -26,9 +28,9 @@ from app.observer import MetricsObserver
 from app.pending import Pending
 from app.reload import Reloader
 from app.scheduler.admission import Limits
-from app.scheduler.document import Document, Reading
+from app.scheduler.document import Checkpoint, Document, Reading
 from app.scheduler.scheduler import Ended, Scheduler
-from app.scheduler.segments import cut
+from app.scheduler.segments import continues, cut
 from app.scheduler.threads import EngineThreads
 from app.scheduler.watch import Watch
 from app.settings import Settings
@@ -37,6 +39,11 @@ from app.text import TokenEstimate, TokenizedText, Truncate, tokenize
 _STOP_SECONDS = 5.0  # a run is bounded by calibration, so a thread that takes longer hangs and is left behind
 
 _log = get_logger("readtrace.service")
+
+# Cutting so many takes as long as the way to another thread and back, and holds nobody else up.
+_SHORT_CHARACTERS = 256
+
+_Tokenized = list[tuple[TokenizedText | Problem, float]]
 
 
 class Service:
@@ -157,6 +164,50 @@ class Service:
             self._observer.answered(answer)
         return answers
 
+    async def follow(
+        self,
+        model: LoadedModel,
+        text: str,
+        truncate: Truncate = "error",
+        deadline_seconds: float | None = None,
+        caller: Caller | None = None,
+        partial: bool = False,
+        start: Checkpoint | None = None,
+    ) -> AsyncGenerator[Answer]:
+        """Read one text and give the answer so far after every segment of the last pass; the last is whole.
+
+        Args:
+            model: who reads; one whose readings go on (`segments.continues`) where ``start`` is given.
+            text: the document, or what follows the words that ``start`` has seen.
+            truncate: as for `classify`, like the next three.
+            deadline_seconds: …
+            caller: …
+            partial: …
+            start: the checkpoint of an earlier reading by the same model.
+
+        Raises:
+            Problem: the text cannot be read, now or at all.
+        """
+        patience_seconds = deadline_seconds or self.settings.request_timeout_seconds
+        deadline = time.monotonic() + patience_seconds
+        with self._accepted():
+            self._refuse_early(model, [text], deadline)
+            ((tokenized, seconds),) = await self._tokenize(model, [text], truncate)
+            if isinstance(tokenized, Problem):
+                self._observer.answered(tokenized)
+                raise tokenized
+            document = _document(model, tokenized, deadline, partial, continues(model.manifest))
+            document.states = {} if start is None else start.states
+            submit = functools.partial(self._submit, caller)
+            async with aclosing(self._pending.follow(document, submit)) as readings:
+                async for read, is_last in readings:
+                    answer = _answer(model, tokenized, read, seconds)
+                    if is_last:
+                        self._observer.answered(answer)
+                    if isinstance(answer, Problem):
+                        raise answer
+                    yield answer
+
     async def check_ready(self) -> None:
         """Send the shortest golden document of every model through the real queue and compare its answer.
 
@@ -186,13 +237,19 @@ class Service:
         caller: Caller | None = None,
         partial: bool = False,
     ) -> list[Answer | Problem]:
+        with self._accepted():
+            deadline = time.monotonic() + patience_seconds
+            return await self._read_accepted(model, texts, truncate, deadline, caller, partial)
+
+    @contextmanager
+    def _accepted(self) -> Iterator[None]:
+        """A request that a drain waits for."""
         if self.draining:
             raise ShuttingDown("The service is shutting down and takes nothing new.", 1)
         self._reading += 1
         self._idle.clear()
         try:
-            deadline = time.monotonic() + patience_seconds
-            return await self._read_accepted(model, texts, truncate, deadline, caller, partial)
+            yield
         finally:
             self._reading -= 1
             if not self._reading:
@@ -209,15 +266,12 @@ class Service:
     ) -> list[Answer | Problem]:
         self._refuse_early(model, texts, deadline)
         tokenized = await self._tokenize(model, texts, truncate)
-        readable = [text for text, _ in tokenized if isinstance(text, TokenizedText)]
-
-        def submit(documents: Sequence[Document]) -> None:
-            self._scheduler.submit(documents)
-            if caller is not None:
-                self._charge(caller, sum(len(document.token_ids) for document in documents))
-
-        documents = [_document(model, text, deadline, partial=partial) for text in readable]
-        read = iter(await self._pending.wait(documents, submit))
+        documents = [
+            _document(model, text, deadline, partial)
+            for text, _ in tokenized
+            if isinstance(text, TokenizedText)
+        ]
+        read = iter(await self._pending.wait(documents, functools.partial(self._submit, caller)))
         return [
             _answer(model, text, next(read), seconds) if isinstance(text, TokenizedText) else text
             for text, seconds in tokenized
@@ -240,27 +294,35 @@ class Service:
     def _most_tokens(self, model: Model) -> int:
         return min(self.settings.max_document_tokens, model.manifest.longest_document)
 
+    def _submit(self, caller: Caller | None, documents: Sequence[Document]) -> None:
+        self._scheduler.submit(documents)
+        if caller is not None:
+            self._charge(caller, sum(len(document.token_ids) for document in documents))
+
     def _charge(self, caller: Caller, tokens: int) -> None:
         if caller.quota is not None:
             caller.quota.charge(tokens)
         self.metrics.quota_tokens_total.labels(caller.key.name).inc(tokens)
 
-    async def _tokenize(
-        self, model: LoadedModel, texts: Sequence[str], truncate: Truncate
-    ) -> list[tuple[TokenizedText | Problem, float]]:
-        """Cut texts off the event loop, one job a request; with the seconds that each took."""
+    async def _tokenize(self, model: LoadedModel, texts: Sequence[str], truncate: Truncate) -> _Tokenized:
+        """Cut texts, one job a request and off the event loop unless short; with the seconds that each took."""
         if self._tokenizing + len(texts) > self.settings.max_queued_documents:
             raise QueueFull(f"{self._tokenizing} documents wait to be cut into tokens.", 1)
         most_tokens = self._most_tokens(model)
+        if sum(map(len, texts)) <= _SHORT_CHARACTERS:
+            return self._learn(_tokenize_all(model, texts, most_tokens, truncate))
         self._tokenizing += len(texts)
         try:
             tokenized = await asyncio.get_running_loop().run_in_executor(
                 self._tokenizers, _tokenize_all, model, texts, most_tokens, truncate
             )
-            self._lengths.learn(text for text, _ in tokenized if isinstance(text, TokenizedText))
-            return tokenized
+            return self._learn(tokenized)
         finally:
             self._tokenizing -= len(texts)
+
+    def _learn(self, tokenized: _Tokenized) -> _Tokenized:
+        self._lengths.learn(text for text, _ in tokenized if isinstance(text, TokenizedText))
+        return tokenized
 
     def _deliver(self, ended: Sequence[Ended]) -> None:
         """Called on engine threads, once per batch."""
@@ -280,16 +342,14 @@ class Service:
 
 
 def _document(
-    model: LoadedModel, text: TokenizedText, deadline: float, *, partial: bool, to_continue: bool = False
+    model: LoadedModel, text: TokenizedText, deadline: float, partial: bool, to_continue: bool = False
 ) -> Document:
     segments = cut(model.manifest, len(text.token_ids), to_continue)
     return Document(model, text.token_ids, segments, time.monotonic(), deadline, partial)
 
 
-def _tokenize_all(
-    model: Model, texts: Sequence[str], most_tokens: int, truncate: Truncate
-) -> list[tuple[TokenizedText | Problem, float]]:
-    tokenized: list[tuple[TokenizedText | Problem, float]] = []
+def _tokenize_all(model: Model, texts: Sequence[str], most_tokens: int, truncate: Truncate) -> _Tokenized:
+    tokenized: _Tokenized = []
     for text in texts:
         started = time.perf_counter()
         try:

@@ -19,8 +19,11 @@ class RunCosts:
 
     def __init__(self, seconds: Mapping[int, float]) -> None:
         """Begin with what was measured: the row counts that were warmed up, and their seconds."""
-        self._seconds = dict(sorted(seconds.items()))
-        self.row_counts = tuple(self._seconds)
+        self.row_counts = tuple(sorted(seconds))
+        # What was measured while something else ran: fewer rows never take longer than more.
+        self._seconds = {
+            rows: min(seconds[more] for more in self.row_counts if more >= rows) for rows in self.row_counts
+        }
 
     def seconds(self, rows: int) -> float:
         """Of a run of so many rows, which must be one of ``row_counts``."""

@@ -4,7 +4,7 @@ import asyncio
 import time
 import tracemalloc
 from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
+from contextlib import aclosing, asynccontextmanager
 from typing import Any
 
 import numpy as np
@@ -12,13 +12,24 @@ import pytest
 
 from app.answer import Answer
 from app.engine.registry import Registry
-from app.errors import DeadlineExceeded, EmptyDocument, NotReady, QueueFull, ReadingFailed, ShuttingDown
+from app.errors import (
+    DeadlineExceeded,
+    EmptyDocument,
+    EngineFailed,
+    NotReady,
+    Problem,
+    QueueFull,
+    ReadingFailed,
+    ReadingTerminated,
+    ShuttingDown,
+)
 from app.metrics import Metrics
 from app.scheduler.document import Array
 from app.scheduler.segments import Lane
 from app.scheduler.watch import RunControl
 from app.service import Service
 from app.settings import Settings, read_settings
+from tests.app.tiny import BUCKETS, WORDS
 
 LONG = "good bad film " * 7000
 
@@ -221,5 +232,135 @@ def test_readiness_notices_an_engine_that_hangs(registry: Registry, bundles: Any
         async with running(slow, read_settings(bundles=bundles, readiness_timeout_seconds=0.05)) as service:
             with pytest.raises(NotReady, match="did not answer"):
                 await service.check_ready()
+
+    asyncio.run(scenario())
+
+
+def probabilities(answer: Answer | Problem) -> Array:
+    assert isinstance(answer, Answer)
+    return answer.reading.steps["probabilities"]
+
+
+def test_answer_at_the_deadline_is_what_was_read_so_far_where_that_will_do(
+    registry: Registry, settings: Settings
+) -> None:
+    async def scenario() -> None:
+        slow = SlowRegistry.of(registry)
+        async with running(slow, settings) as service:
+            model = slow.find("reviews")
+            (whole,) = await service.classify(model, [LONG])
+            slow.seconds = 0.02
+            (partial,) = await service.classify(model, [LONG], deadline_seconds=0.5, partial=True)
+            (none,) = await service.classify(slow.find("topics"), [LONG], deadline_seconds=0.5, partial=True)
+            assert isinstance(partial, Answer)
+            assert partial.partial
+            assert 0 < partial.share_read < 1
+            assert len(partial.text.token_ids) == partial.reading.tokens
+            np.testing.assert_array_equal(
+                probabilities(partial), probabilities(whole)[: partial.reading.tokens]
+            )
+            assert isinstance(none, DeadlineExceeded)  # what reads from the end has no first part yet
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.parametrize("name", ["reviews", "topics"])
+def test_followed_text_is_told_segment_by_segment(registry: Registry, settings: Settings, name: str) -> None:
+    text = "good bad film not dull " * 11
+
+    async def scenario() -> None:
+        async with running(registry, settings) as service:
+            model = registry.find(name)
+            (whole,) = await service.classify(model, [text])
+            told = [answer async for answer in service.follow(model, text)]
+            assert [answer.reading.tokens for answer in told[:3]] == [16, 32, 48]
+            assert [answer.partial for answer in told] == [True] * (len(told) - 1) + [False]
+            for answer in told:
+                np.testing.assert_array_equal(
+                    probabilities(answer), probabilities(whole)[: answer.reading.tokens]
+                )
+            assert sample(service, "readtrace_documents_total", model=name) == 2
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.parametrize("words", [3, 4, 16, 31, 50])
+def test_reading_goes_on_from_its_checkpoint_as_if_it_were_one(
+    registry: Registry, settings: Settings, words: int
+) -> None:
+    text = [WORDS.split()[index % 20] for index in range(77)]
+
+    async def scenario() -> None:
+        async with running(registry, settings) as service:
+            model = registry.find("reviews")
+            (whole,) = await service.classify(model, [" ".join(text)])
+            *_, first = [one async for one in service.follow(model, " ".join(text[:words]))]
+            checkpoint = first.reading.checkpoint
+            read = 0 if checkpoint is None else checkpoint.tokens
+            assert words - read < BUCKETS[0]
+            *_, second = [one async for one in service.follow(model, " ".join(text[read:]), start=checkpoint)]
+            np.testing.assert_array_equal(probabilities(second), probabilities(whole)[read:])
+
+    asyncio.run(scenario())
+
+
+def test_follower_that_leaves_frees_the_queue(registry: Registry, settings: Settings) -> None:
+    async def scenario() -> None:
+        slow = SlowRegistry.of(registry)
+        slow.seconds = 0.005
+        async with running(slow, settings) as service:
+            async with aclosing(service.follow(slow.find("reviews"), LONG)) as answers:
+                async for _ in answers:
+                    break
+            while sample(service, "readtrace_queue_documents"):
+                await asyncio.sleep(0.01)
+            assert sample(service, "readtrace_dropped_documents_total", stage="border", reason="left") == 1
+
+    asyncio.run(asyncio.wait_for(scenario(), 20))
+
+
+def test_lost_engine_ends_the_service_with_a_message(registry: Registry, bundles: Any) -> None:
+    class Deadly(SlowRegistry):
+        def run(self, lane: Lane, arrays: Mapping[str, Array], control: RunControl) -> Mapping[str, Array]:
+            raise SystemExit
+
+    async def scenario() -> None:
+        deadly = Deadly.of(registry)
+        async with running(deadly, read_settings(bundles=bundles, max_engine_restarts=1)) as service:
+            ended = asyncio.Event()
+            service.on_failure = ended.set
+            for _ in range(2):
+                (answer,) = await service.classify(deadly.find("reviews"), ["good film"])
+                assert isinstance(answer, EngineFailed)
+            await asyncio.wait_for(ended.wait(), 10)
+            assert service.failure is not None
+            assert "lost 2 times" in service.failure
+            assert sample(service, "readtrace_engine_restarts_total") == 1
+            with pytest.raises(ShuttingDown):
+                await service.classify(deadly.find("reviews"), ["good film"])
+
+    asyncio.run(scenario())
+
+
+def test_run_that_overshoots_is_stopped(registry: Registry, bundles: Any) -> None:
+    """A real graph and a real limit, shorter than the run."""
+
+    class Delayed(SlowRegistry):
+        def run(self, lane: Lane, arrays: Mapping[str, Array], control: RunControl) -> Mapping[str, Array]:
+            if self.seconds:
+                while not control.terminated:
+                    time.sleep(0.005)
+            return super(SlowRegistry, self).run(lane, arrays, control)
+
+    async def scenario() -> None:
+        delayed = Delayed.of(registry)
+        settings = read_settings(bundles=bundles, run_limit_seconds=0.3)
+        async with running(delayed, settings) as service:
+            delayed.seconds = 1
+            (answer,) = await service.classify(delayed.find("reviews"), ["good film"])
+            assert isinstance(answer, ReadingTerminated)
+            delayed.seconds = 0
+            (answer,) = await service.classify(delayed.find("reviews"), ["good film"])
+            assert isinstance(answer, Answer)
 
     asyncio.run(scenario())

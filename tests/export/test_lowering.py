@@ -89,6 +89,23 @@ def test_batch_mates_and_segments_change_no_bit(name: str) -> None:
         assert_identical(found, expected)
 
 
+@settings(max_examples=80, deadline=None)
+@given(
+    st.sampled_from(list(NETWORKS)),
+    st.lists(st.integers(1, 140), min_size=1, max_size=6),
+    st.integers(0, 3),
+    st.integers(0, 1000),
+)
+def test_no_companions_and_no_cut_change_a_bit(name: str, lengths: list[int], bucket: int, seed: int) -> None:
+    network = pair(name)
+    batch = documents(*lengths, seed=seed)
+    buckets = network.lowered.length_buckets
+    for document, found in zip(
+        batch, network.reader.read(batch, buckets[bucket % len(buckets)]), strict=True
+    ):
+        assert_identical(found, network.reader.read([document], network.longest)[0])
+
+
 GOLDEN = [case for file in sorted(FOLDER.glob("*.json")) for case in golden(file.stem) if has_network(case)]
 
 

@@ -9,20 +9,23 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from numpy.typing import NDArray
 
 from app.engine.golden import read_alone
 from app.engine.loading import load_registry
 from app.engine.model import Model
 from app.engine.registry import Registry
 from app.scheduler.admission import Limits
+from app.scheduler.batch import assemble
 from app.scheduler.document import Array, Document, Reading
 from app.scheduler.scheduler import Scheduler
-from app.scheduler.segments import cut
+from app.scheduler.segments import continues, cut
 from app.scheduler.watch import Watch
 from app.settings import read_settings
 from app.text import tokenize
 from tests.app.scheduler.fakes import Book
 from tests.app.tiny import WORDS, read_whole, write_all, write_phrases
+from tests.readme import BUNDLES
 
 MODELS = ("reviews", "topics", "phrases")
 TEXTS = st.lists(st.sampled_from([*WORDS.split(), "unheard"]), min_size=1, max_size=70).map(" ".join)
@@ -56,6 +59,16 @@ def read_batched(registry: Registry, name: str, texts: list[str]) -> list[dict[s
     return [{**one.steps, **one.results} for one in readings if isinstance(one, Reading)]
 
 
+def read_cut(model: Model, ids: NDArray[np.int64], to_continue: bool) -> dict[str, Array]:
+    document = Document(model, ids, cut(model.manifest, len(ids), to_continue), 0.0, math.inf)
+    while not document.finished:
+        outputs = model.run(document.segment.reading.name, assemble([document], 2))
+        assert document.accept(outputs, 0)
+    reading = document.reading(0)
+    assert reading is not None
+    return {**reading.steps, **reading.results}
+
+
 def written_names(model: Model) -> tuple[str, ...]:
     last = model.manifest.passes[-1]
     return tuple(spec.name for spec in (*last.steps, *last.results))
@@ -75,6 +88,42 @@ def test_alone_equals_any_batch(registry: Registry, name: str, texts: list[str])
     batched = read_batched(registry, name, texts)
     for text, steps in zip(texts, batched, strict=True):
         assert_same_bits(steps, dict(read_alone(model, text)), names)
+
+
+@pytest.fixture(scope="module")
+def shipped() -> Registry:
+    return load_registry(read_settings(bundles=BUNDLES, max_run_seconds=0.005))
+
+
+@settings(max_examples=25, deadline=None)
+@given(data=st.data())
+def test_shipped_models_give_the_same_bits_alone_and_in_any_batch(
+    shipped: Registry, data: st.DataObject
+) -> None:
+    model = shipped.find(data.draw(st.sampled_from(sorted(shipped.loaded))))
+    words = sorted(model.tokenizer.get_vocab())
+    text = st.lists(st.sampled_from(words), min_size=1, max_size=300).map(" ".join)
+    texts = data.draw(st.lists(text, min_size=1, max_size=20))
+    readable = [one for one in texts if model.tokenizer.encode(one, add_special_tokens=False).ids]
+    names = written_names(model)
+    for one, batched in zip(
+        readable, read_batched(shipped, model.id, readable) if readable else [], strict=True
+    ):
+        assert_same_bits(batched, dict(read_alone(model, one)), names)
+
+
+@settings(max_examples=25, deadline=None)
+@given(data=st.data())
+def test_shipped_models_give_the_same_bits_however_the_text_is_cut(
+    shipped: Registry, data: st.DataObject
+) -> None:
+    models = [one for one in shipped.loaded.values() if continues(one.manifest)]
+    model = data.draw(st.sampled_from(sorted(models, key=lambda one: one.id)))
+    vocabulary = model.tokenizer.get_vocab_size()
+    ids = np.array(data.draw(st.lists(st.integers(1, vocabulary - 1), min_size=1, max_size=300)), np.int64)
+    names = written_names(model)
+    one, other = (read_cut(model, ids, to_continue) for to_continue in (False, True))
+    assert_same_bits(one, other, names)
 
 
 @pytest.mark.parametrize("name", MODELS)

@@ -25,6 +25,11 @@ def test_runs_correct_what_was_measured_and_the_row_counts_that_were_not_run_fol
     assert 1.3 < costs.seconds(1) < 2.0
 
 
+def test_fewer_rows_never_take_longer_than_more() -> None:
+    costs = RunCosts({1: 9.0, 2: 1.0, 4: 1.5})
+    assert [costs.seconds(rows) for rows in (1, 2, 4)] == [1.0, 1.0, 1.5]
+
+
 def test_one_stall_is_no_trend() -> None:
     costs = RunCosts({1: 1.0})
     costs.observe(1, 1000.0)
