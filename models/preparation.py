@@ -60,6 +60,8 @@ def prepare(
     pretrained = _read_encoder(config, root)
     with console.status("reading the labelled files and word vectors"):
         vectors = [(Path(name).name, read_vectors(root / name)) for name in config.vectors.files]
+        if tokenizer is None:  # a resumed run's configuration says every size, given or not
+            _require_width(config, vectors)
         train_rows, dev_rows = _read_splits(config, root, bad)
         labels = _labels(config.data, train_rows)
     with console.status("building the vocabulary and encoding the documents"):
@@ -113,6 +115,21 @@ def _read_encoder(config: RunConfig, root: Path) -> _Pretrained | None:
         )
     folder = encoder_folder(name, root)
     return _Pretrained(read_encoder(folder), read_tokenizer(folder), weights_sha256(folder))
+
+
+def _require_width(config: RunConfig, vectors: Sequence[tuple[str, WordVectors]]) -> None:
+    """Make sure that an embedding size that was asked for is that of the files.
+
+    Raises:
+        ConfigError: it is another.
+    """
+    size, width = config.model.embedding_size, sum(found.dimensions for _, found in vectors)
+    if vectors and size != width and "embedding_size" in config.model.model_fields_set:
+        files = " + ".join(f"{name} ({found.dimensions})" for name, found in vectors)
+        raise ConfigError(
+            f"model.embedding_size: expected {width}, the numbers per word of {files}, found {size}; "
+            "leave it out, or give files of that size"
+        )
 
 
 def _words(

@@ -11,7 +11,7 @@ from rich.table import Table
 
 from models.architectures.convolutional_lstm import ConvolutionalLSTMConfig
 from models.architectures.mode import DLSTMConfig, MODELSTMConfig, ODELSTMConfig
-from models.architectures.mtlstm import MTLSTMConfig
+from models.architectures.mtlstm import MTLSTMConfig, largest_group_count
 from models.architectures.registry import AnyModelConfig
 from models.architectures.text_cnn import TextCNNConfig
 from models.data.documents import BadRows, Documents
@@ -42,7 +42,8 @@ def show_prepared(prepared: Prepared, console: Console) -> None:
     ):
         console.print(
             f"warning: the slowest of {model.groups} groups runs every {2 ** (model.groups - 1)} words, but the "
-            f"longest document has {longest}: it never runs (equation 16 bounds the number of groups)",
+            f"longest document has {longest}: it never runs; equation 16 of the MT-LSTM paper allows at "
+            f"most {largest_group_count(record.mean_length)} here, which is what model.groups=auto takes",
             style="yellow",
         )
 

@@ -50,7 +50,9 @@ def group_sizes(hidden: int, groups: int) -> list[int]:
         ConfigError: more groups than units, or no group.
     """
     if not 1 <= groups <= hidden:
-        raise ConfigError(f"expected 1 to {hidden} groups for {hidden} hidden units, found {groups}")
+        raise ConfigError(
+            f"expected 1 to {hidden} groups for {hidden} hidden units, found {groups}: set model.groups or model.hidden"
+        )
     return [hidden // groups + (k < hidden % groups) for k in range(groups)]
 
 

@@ -78,12 +78,12 @@ def read_vectors(path: Path) -> WordVectors:
 def _read_npz(path: Path) -> tuple[list[str], NDArray[np.float32]]:
     try:
         with path.open("rb") as file, np.load(file, allow_pickle=False) as archive:
-            words, vectors = archive["words"], archive["vectors"].astype(np.float32)
+            words, vectors = archive["words"].reshape(-1), archive["vectors"].astype(np.float32)
+            if words.dtype.kind == "U":
+                return [str(word) for word in words], vectors
+            return words.tobytes().decode("utf-8").split("\n"), vectors
     except (ValueError, KeyError) as error:
         raise VectorsError(f"{path}: expected an .npz with 'words' and 'vectors': {error}") from error
-    if words.dtype.kind == "U":
-        return [str(word) for word in words], vectors
-    return bytes(words).decode("utf-8").split("\n"), vectors
 
 
 def _read_safetensors(path: Path) -> tuple[list[str], NDArray[np.float32]]:

@@ -43,17 +43,6 @@ def test_every_case_passes(capsys: pytest.CaptureFixture[str]) -> None:
     assert [line.split()[:2] for line in unserved] == UNSERVED
 
 
-def test_groups_may_listen_to_slower_ones(tmp_path: Path) -> None:
-    """One group listens to nobody, so both strategies have the same numbers."""
-
-    def slow_to_fast(file: dict[str, Any]) -> None:
-        file["model"] = "mtlstm_s2f"
-        file["cases"] = [case for case in file["cases"] if len(case["config"]["group_sizes"]) == 1]
-        file["cases"][0]["config"]["strategy"] = "s2f"
-
-    assert main([changed(tmp_path, "mtlstm_f2s", slow_to_fast)]) == 0
-
-
 @pytest.mark.parametrize("name", ["", "layer"])
 def test_one_layer_with_a_timescale_may_stand_alone(tmp_path: Path, name: str) -> None:
     """The fast layer of an HL-MTGRU, which hears nobody, with its share of the classifier."""
@@ -75,19 +64,13 @@ def test_one_layer_with_a_timescale_may_stand_alone(tmp_path: Path, name: str) -
     assert main([changed(tmp_path, "hl_mtgru", fast_only)]) == 0
 
 
-@pytest.mark.parametrize("names", [("forward", "backward"), ("fwd", "bwd")])
-def test_backward_direction_may_be_ignored(tmp_path: Path, names: tuple[str, str]) -> None:
-    """With zeros for the backward state the classifier answers as that of the forward direction alone."""
-
-    def both_directions(file: dict[str, Any]) -> None:
-        file["model"] = "bclstm"
+def test_directions_may_be_written_out(tmp_path: Path) -> None:
+    def write_out(file: dict[str, Any]) -> None:
         for case in file["cases"]:
             weights = case["weights"]
-            classifier = [[*row, *(0.0 for _ in row)] for row in weights.pop("W_y")]
-            bias = weights.pop("b_y")
-            case["weights"] = dict.fromkeys(names, weights) | {"W_y": classifier, "b_y": bias}
+            weights |= {"forward": weights.pop("fwd"), "backward": weights.pop("bwd")}
 
-    assert main([changed(tmp_path, "clstm", both_directions)]) == 0
+    assert main([changed(tmp_path, "bclstm", write_out)]) == 0
 
 
 def test_answer_after_the_last_word_counts(tmp_path: Path) -> None:

@@ -620,6 +620,21 @@ def test_parameters_of_leap_lstm(classes: int) -> None:
 
 
 @pytest.mark.parametrize(
+    ("part", "parameters"),
+    [
+        ("cell.", 721_200),
+        ("look_ahead.reverse.", 25_680 + 80),  # PyTorch's second bias
+        ("look_ahead.filters.", 216_180),
+        ("decide", 16_062),
+        ("look_ahead.h_end", 200),
+    ],
+)
+def test_parameters_of_leap_lstms_parts(part: str, parameters: int) -> None:
+    model = build(LeapLSTMConfig(), torch.zeros(5, 300), 2)
+    assert sum(p.numel() for name, p in model.named_parameters() if name.startswith(part)) == parameters
+
+
+@pytest.mark.parametrize(
     ("config", "parameters"),
     [
         (MODELSTMConfig(), 526_652),

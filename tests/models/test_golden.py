@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import json
+
+import numpy as np
 import pytest
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn import functional
 
@@ -15,9 +19,15 @@ from models.golden.cases import Case
 from models.golden.networks import has_network, load
 from models.golden.plain import read
 from tests.models.cases import FOLDER, golden
+from tests.models.golden import compute
+from tests.models.golden.compute import Json
 
 TOLERANCE = 1e-12
-STATES = {"mode_lstm": {"features", "prefix_max"}, "hl_mtgru": {"fast.h", "slow.h", "fast.u", "slow.u"}}
+STATES: dict[str, set[str]] = {
+    "bclstm": set(),
+    "mode_lstm": {"features", "prefix_max"},
+    "hl_mtgru": {"fast.h", "slow.h", "fast.u", "slow.u"},
+}
 
 CASES = [case for file in sorted(FOLDER.glob("*.json")) for case in golden(file.stem)]
 MODE_CASES = golden("mode_lstm")
@@ -54,6 +64,32 @@ def test_plain_cell(case: Case) -> None:
 def test_plain_skipping_cells_give_their_decisions(model: str, values: set[str]) -> None:
     for case in golden(model):
         assert {value for value in read(case, 0) if case.has(0, value)} >= values
+
+
+def equations(file: Json, case: Json, words: NDArray[np.float64]) -> list[Json]:
+    """What the independent equations make of a file's numbers."""
+    sizes = case["config"]["group_sizes"]
+    weights = {
+        name: {key: np.array(one) for key, one in value.items()}
+        if isinstance(value, dict)
+        else np.array(value)
+        for name, value in case["weights"].items()
+    }
+    read_words = compute.bclstm if file["model"] == "bclstm" else compute.mtlstm_slow_to_fast
+    return read_words(weights, words, sizes)
+
+
+@pytest.mark.parametrize("model", compute.FILES)
+def test_computed_files_hold_what_the_equations_give(model: str) -> None:
+    file = json.loads((FOLDER / f"{model}.json").read_text(encoding="utf-8"))
+    for case in file["cases"]:
+        for sequence in case["sequences"]:
+            expected = equations(file, case, np.array(sequence["x"]))
+            assert len(expected) == sequence["length"] == len(sequence["steps"])
+            for found, step in zip(sequence["steps"], expected, strict=True):
+                assert found.keys() == step.keys()
+                for name, value in step.items():
+                    np.testing.assert_allclose(found[name], value, rtol=0, atol=1e-14)
 
 
 def test_plain_leap_lstm_gives_its_decisions() -> None:
@@ -127,7 +163,7 @@ def test_network(case: Case) -> None:
             assert told is not None
             assert torch.equal(found[sequence, :length], decided == 1)
             assert_close(told[sequence, :length], probability)
-        if trace.forgetting_rates is not None:
+        if trace.forgetting_rates is not None and case.has(sequence, "r"):
             groups = torch.split(case.expected(sequence, "r"), case.config["group_sizes"], dim=1)
             means = torch.stack([group.mean(dim=1) for group in groups], dim=1)
             assert_close(trace.forgetting_rates[sequence, :length], means)

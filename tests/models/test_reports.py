@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from models.commands import RunOptions, evaluate_file, train
+from models.commands import RunOptions, evaluate_file, resume, train
 from models.config import load_config
 from models.errors import ConfigError, DataError, VectorsError
 from models.training.progress import ConsoleProgress
@@ -47,6 +47,7 @@ def test_training_tells_data_measures_and_where_the_run_is(data: Path, tmp_path:
 def test_group_that_never_runs_is_warned_of(data: Path, tmp_path: Path) -> None:
     told = trained(data, tmp_path, "model.groups=6").replace("\n", " ")
     assert "warning: the slowest of 6 groups runs every 32 words, but the longest document has 15" in told
+    assert "equation 16 of the MT-LSTM paper allows at most 2 here" in told
 
 
 @pytest.mark.parametrize(
@@ -83,7 +84,11 @@ def test_bad_rows_are_counted_where_they_may_be_skipped(data: Path, tmp_path: Pa
 
 def test_coverage_of_word_vectors_is_told(data: Path, tmp_path: Path) -> None:
     (tmp_path / "vectors.txt").write_text("good 1 2\nbad 3 4\nunseen 5 6\n", encoding="utf-8")
-    settings = (f'vectors.files=["{tmp_path}/vectors.txt"]', "tokenizer.words_from_vectors=false")
+    settings = (
+        f'vectors.files=["{tmp_path}/vectors.txt"]',
+        "tokenizer.words_from_vectors=false",
+        "model.embedding_size=2",
+    )
     assert "vectors.txt: vectors for 2 of 24 words (8%)" in trained(data, tmp_path, *settings)
 
 
@@ -108,6 +113,34 @@ def test_options_that_do_not_go_together_are_told(
     with pytest.raises(ConfigError, match=message):
         trained(data, tmp_path, *settings)
     assert not (tmp_path / "run").exists()
+
+
+def write_vectors(path: Path, dimensions: int) -> Path:
+    path.write_text("".join(f"{word}{' 0.5' * dimensions}\n" for word in ("good", "bad")), encoding="utf-8")
+    return path
+
+
+def test_vectors_of_another_size_than_asked_for_are_told(data: Path, tmp_path: Path) -> None:
+    """The sizes of all files add up; `tiny_config` asks for 8."""
+    one, two = write_vectors(tmp_path / "one.txt", 3), write_vectors(tmp_path / "two.txt", 2)
+    message = r"embedding_size: expected 5, the numbers per word of one.txt \(3\) \+ two.txt \(2\), found 8"
+    files = f'vectors.files=["{one}", "{two}"]'
+    with pytest.raises(ConfigError, match=message):
+        trained(data, tmp_path, files)
+    assert not (tmp_path / "run").exists()
+    assert "one.txt: vectors for 2 of" in trained(data, tmp_path, files, "model.embedding_size=5")
+
+
+def test_run_on_vectors_is_resumed_whatever_the_default_size(data: Path, tmp_path: Path) -> None:
+    told, _ = console()
+    vectors = write_vectors(tmp_path / "vectors.txt", 3)
+    config = load_config(
+        None,
+        {"data.train": [str(data)], "vectors.files": [str(vectors)], "training.epochs": 1},
+        ["model.hidden=4"],
+    )
+    train(config, tmp_path / "run", OPTIONS, told)
+    resume(tmp_path / "run", OPTIONS, told)
 
 
 def test_dev_file_speaks_in_class_names_whatever_the_training_file_says(tmp_path: Path) -> None:

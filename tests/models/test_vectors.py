@@ -107,6 +107,19 @@ def test_archive_without_its_arrays_is_told(tmp_path: Path) -> None:
         read_vectors(tmp_path / "a.safetensors")
 
 
+@pytest.mark.parametrize("words", [np.frombuffer(b"the\xff", dtype=np.uint8), np.array("the")])
+def test_words_of_another_form_are_told(tmp_path: Path, words: NDArray[np.generic]) -> None:
+    np.savez(tmp_path / "a.npz", words=words, vectors=VECTORS)
+    with pytest.raises(VectorsError, match=rf"{tmp_path / 'a.npz'}: expected"):
+        read_vectors(tmp_path / "a.npz")
+
+
+def test_numbers_that_are_not_finite_are_told(tmp_path: Path) -> None:
+    np.savez(tmp_path / "a.npz", words=np.array(WORDS), vectors=np.where(VECTORS > 3, np.nan, VECTORS))
+    with pytest.raises(VectorsError, match="expected finite numbers, found NaN or infinity"):
+        read_vectors(tmp_path / "a.npz")
+
+
 def test_words_and_vectors_must_match_in_number(tmp_path: Path) -> None:
     np.savez(tmp_path / "a.npz", words=np.array(["a", "b"]), vectors=VECTORS)
     with pytest.raises(VectorsError, match="expected one vector per word, found 2 words"):
