@@ -3,11 +3,12 @@
 ``write_reviews`` writes a one-pass LSTM with polarity and memory groups, ``write_topics`` a model of two
 passes: a backward LSTM that writes a feature per word, and a forward LSTM that skips words by it;
 ``write_phrases`` writes a model that pools features of every two neighbouring words; ``write_memories`` an LSTM that
-tells forgetting rates, skims, and attends.
+tells forgetting rates, skims, and attends; ``write_fragile`` an LSTM that cannot read two of its words.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -37,6 +38,8 @@ BUCKETS = (4, 8, 16)
 LONGEST = 40_000
 GOLDEN_TEXTS = ("A good film !", "bad " * 37 + "end")
 WORDS = "a the is it was not film movie good bad great dull market team score win loss stocks space end . , !"
+VOID = "void"  # what `write_fragile` answers with no number
+FATAL = "fatal"  # what makes its graph raise
 _HIDDEN = 8
 _EMBEDDING = 6
 _AHEAD = 3
@@ -128,10 +131,10 @@ def _answer(classes: int) -> tuple[TensorSpec, ...]:
     return tuple(TensorSpec(name=name, shape=(classes,)) for name in ("logits", "probabilities"))
 
 
-def tokenizer() -> Tokenizer:
-    """Words and punctuation, lower-cased; id 0 is padding, id 1 the unknown word."""
+def tokenizer(**more: int) -> Tokenizer:
+    """Words and punctuation, lower-cased; id 0 is padding, id 1 the unknown word; `more` words have the ids given."""
     vocabulary = {word: index for index, word in enumerate(["[PAD]", "[UNK]", *WORDS.split()])}
-    result = Tokenizer(models.WordLevel(vocabulary, unk_token="[UNK]"))
+    result = Tokenizer(models.WordLevel(vocabulary | more, unk_token="[UNK]"))
     result.normalizer = normalizers.Lowercase()
     result.pre_tokenizer = pre_tokenizers.Whitespace()
     return result
@@ -243,6 +246,40 @@ def write_memories(root: Path, name: str = "memories", version: str = "1", seed:
     )
 
 
+def write_fragile(root: Path, name: str = "fragile", version: str = "1", seed: int = 6) -> Path:
+    """Write the bundle that cannot read two of its words, and return its folder.
+
+    ``VOID`` makes the answer no number. ``FATAL`` is a word of the tokenizer that the embedding lacks, as when the two
+    come from different trainings: the graph raises, whatever else is in the batch.
+    """
+    folder = _folder(root, name, version)
+    reading = PassSpec(name="read", graph="read.onnx", states=_states(""), steps=_answer(2))
+    void, words = (
+        len(WORDS.split()) + 2,
+        len(WORDS.split()) + 4,
+    )  # as many as the tokenizer has, that calibration passes
+    graph = _Graph(seed)
+    graph.weight("embedding", words, _EMBEDDING)
+    noise = np.zeros((words, 1), np.float32)
+    noise[void] = np.nan
+    graph.constant("noise", noise)
+    graph.add("Gather", ["embedding", "token_ids"], ["embedded"])
+    hidden = graph.lstm("", "embedded", _EMBEDDING, "forward")
+    graph.add("Gather", ["noise", "token_ids"], ["word_noise"])
+    graph.add("Add", [graph.dense(hidden, _HIDDEN, 2, "sums"), "word_noise"], ["logits"])
+    graph.add("Softmax", ["logits"], ["probabilities"], axis=-1)
+    graph.save(folder / reading.graph, reading)
+    return _finish(
+        folder,
+        (reading,),
+        {VOID: void, FATAL: 1000},
+        architecture="lstm",
+        labels=("negative", "positive"),
+        polarity=(-1.0, 1.0),
+        trace=TraceSpec(causal=True, meaning="The answer for the words so far."),
+    )
+
+
 def _telling_graph(seed: int) -> _Graph:
     """An LSTM whose states also give rates, a decision and a score; 1 stands for the largest, which none is above."""
     graph = _Graph(seed)
@@ -347,8 +384,10 @@ def _folder(root: Path, name: str, version: str) -> Path:
     return folder
 
 
-def _finish(folder: Path, passes: tuple[PassSpec, ...], **described: Any) -> Path:
-    tokenizer().save(str(folder / TOKENIZER))
+def _finish(
+    folder: Path, passes: tuple[PassSpec, ...], more_words: Mapping[str, int] | None = None, **described: Any
+) -> Path:
+    tokenizer(**(more_words or {})).save(str(folder / TOKENIZER))
     (folder / CARD).write_text(f"# {folder.parent.name}\n\nRandom weights, for tests.\n", encoding="utf-8")
     manifest = Manifest(
         name=folder.parent.name,
