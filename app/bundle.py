@@ -64,6 +64,9 @@ class PassSpec(_Model):
     name: TensorName
     graph: FileName
     direction: Literal["forward", "backward"] = "forward"
+    whole: bool = (
+        False  # looks at the whole document at once: never cut, so the largest bucket bounds documents
+    )
     reads: tuple[TensorName, ...] = ()
     states: tuple[TensorSpec, ...] = ()
     steps: tuple[TensorSpec, ...] = ()
@@ -89,6 +92,13 @@ class WindowSpec(_Model):
 
     words: Annotated[int, Field(gt=0)]
     features: Annotated[int, Field(gt=0)]
+
+
+class HalfSpec(_Model):
+    """The fast or the slow units of a model, and their trained timescale τ."""
+
+    units: Annotated[int, Field(gt=0)]
+    tau: Annotated[float, Field(ge=1)]
 
 
 class GoldenDocument(_Model):
@@ -122,9 +132,13 @@ class Manifest(_Model):
     trace: TraceSpec
     groups: tuple[GroupSpec, ...] | None = None
     windows: Annotated[tuple[WindowSpec, ...], Field(min_length=1)] | None = None
+    halves: tuple[HalfSpec, HalfSpec] | None = None  # fast, slow
     passes: Annotated[tuple[PassSpec, ...], Field(min_length=1)]
     length_buckets: Annotated[tuple[Annotated[int, Field(gt=0, le=_MOST_VALUES)], ...], Field(min_length=1)]
     longest_document: Annotated[int, Field(gt=0, le=_MOST_TOKENS)]
+    unknown_id: Annotated[int, Field(ge=-1)] = (
+        UNKNOWN_ID  # of tokens outside the vocabulary; -1: there are none
+    )
     opset: int
     training: Training
     golden: Annotated[tuple[GoldenDocument, ...], Field(min_length=1)]
@@ -172,6 +186,12 @@ class Manifest(_Model):
             per_row = sum(tensor.values for tensor in (*reading.states, *reading.results))
             if (values := self.length_buckets[-1] * per_word + per_row) > _MOST_VALUES:
                 raise ValueError(f"pass {reading.name} writes {values} values per row, above {_MOST_VALUES}")
+        largest = self.length_buckets[-1]
+        if self.longest_document > largest and any(reading.whole for reading in self.passes):
+            raise ValueError(
+                f"longest_document is {self.longest_document}, but a pass that reads documents whole takes at most "
+                f"the largest bucket, {largest}"
+            )
         for group in self.groups or ():
             if any(bucket % group.period for bucket in self.length_buckets):
                 raise ValueError(f"length buckets must be multiples of the period {group.period}")
@@ -196,6 +216,9 @@ class Manifest(_Model):
             raise ValueError("skimmed and read_probability come together")
         if (rates := answer.get("forgetting_rates")) is not None and len(rates.shape) != 1:
             raise ValueError(f"forgetting_rates must have the shape (groups,) per word, found {rates.shape}")
+        halves = answer["half_logits"].shape if "half_logits" in answer else None
+        if halves != (expected := (2, len(self.labels)) if self.halves else None):
+            raise ValueError(f"for these halves the step half_logits must be {expected}, found {halves}")
         if (score := answer.get("attention_score")) is not None:
             results = {result.name: result.shape for result in self.passes[-1].results}
             shapes = [score.shape, *(results.get(f"attention_{name}") for name in ("largest", "sum"))]

@@ -129,6 +129,23 @@ def ngrams(answer: Answer, whole: bool) -> dict[str, Any]:
     return found
 
 
+def halves(answer: Answer, whole: bool) -> dict[str, Any]:
+    """What the fast and the slow units add to the label's logit over the mean of all labels.
+
+    Args:
+        answer: of a model that has them.
+        whole: also tell it per token, ``[tokens, 2]``.
+    """
+    logits = answer.reading.steps["half_logits"]  # (tokens, 2, classes)
+    weights = logits[..., answer.winner] - logits.mean(axis=-1)
+    specs = answer.model.manifest.halves or ()
+    found: dict[str, Any] = {"units": [half.units for half in specs], "tau": [half.tau for half in specs]}
+    if whole:
+        found["weights"] = np.ascontiguousarray(weights)
+    found["final_weights"] = np.ascontiguousarray(weights[-1])
+    return found
+
+
 def summary(answer: Answer) -> dict[str, Any]:
     """Turning points, where another label took the lead, and the words that moved the answer most."""
     probabilities = answer.reading.steps["probabilities"]
@@ -153,7 +170,8 @@ def _moves(winning: NDArray[np.float32]) -> NDArray[np.float32]:
 
 def _word(answer: Answer, index: int) -> dict[str, Any]:
     start, end = answer.text.offsets[index].tolist()
-    return {"index": index, "token": answer.text.text[start:end], "offset": [start, end]}
+    token = answer.text.added.get(index) or answer.text.text[start:end]
+    return {"index": index, "token": token, "offset": [start, end]}
 
 
 def _ngram(answer: Answer, first: int, last: int) -> dict[str, Any]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from app.answer import Answer
-from app.bundle import UNKNOWN_ID
 from app.errors import DeadlineExceeded, DocumentProblem, Problem
 from app.metrics import Metrics
 from app.scheduler.batch import Reason
@@ -86,7 +85,9 @@ class MetricsObserver:
         token_ids = answer.text.token_ids
         self._metrics.documents_total.labels(name).inc()
         self._metrics.tokens_total.labels(name).inc(len(token_ids))
-        self._metrics.unknown_tokens_total.labels(name).inc(int((token_ids == UNKNOWN_ID).sum()))
+        self._metrics.unknown_tokens_total.labels(name).inc(
+            int((token_ids == answer.model.manifest.unknown_id).sum())
+        )
         self._metrics.predictions_total.labels(name, answer.model.manifest.labels[answer.winner]).inc()
         self._metrics.confidence.labels(name).observe(float(answer.probabilities.max()))
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from typing import Literal
 
 import numpy as np
@@ -21,23 +21,29 @@ Truncate = Literal["error", "right", "left"]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TokenizedText:
-    """A text as its model reads it; ``text[start:end]`` is a token for each of ``offsets`` (tokens, 2)."""
+    """A text as its model reads it; ``text[start:end]`` is a token for each of ``offsets`` (tokens, 2).
+
+    Tokens that the tokenizer adds, such as [CLS] and [SEP], have an empty span and their name in ``added``.
+    """
 
     text: str
     token_ids: NDArray[np.int64]
     offsets: NDArray[np.int64]
     truncated: bool
+    added: Mapping[int, str] = field(default_factory=dict)
 
     @property
     def tokens(self) -> list[str]:
-        """The caller's own characters of every token."""
-        return [self.text[start:end] for start, end in self.offsets.tolist()]
+        """The caller's own characters of every token, and the names of added ones."""
+        spans = enumerate(self.offsets.tolist())
+        return [self.added.get(index) or self.text[start:end] for index, (start, end) in spans]
 
     def first(self, tokens: int) -> TokenizedText:
         """The same text with only its first tokens."""
         if tokens == len(self.token_ids):
             return self
-        return TokenizedText(self.text, self.token_ids[:tokens], self.offsets[:tokens], self.truncated)
+        added = {index: name for index, name in self.added.items() if index < tokens}
+        return TokenizedText(self.text, self.token_ids[:tokens], self.offsets[:tokens], self.truncated, added)
 
 
 class TokenEstimate:
@@ -90,26 +96,38 @@ def tokenize(tokenizer: Tokenizer, text: str, most_tokens: int, truncate: Trunca
         _check_unicode(text)
     # The batch call lets other threads run meanwhile; the plain one holds the interpreter's lock.
     try:
-        encoding = tokenizer.encode_batch([text], add_special_tokens=False)[0]
+        encoding = tokenizer.encode_batch([text])[0]
     except BaseException as error:
         if not is_tokenizer_failure(error):
             raise
         raise ReadingFailed("The model's tokenizer failed on this document.") from error
-    count = len(encoding)
-    if count == 0:
+    count, added = len(encoding), np.array(encoding.special_tokens_mask, bool)
+    words = np.flatnonzero(~added)
+    if not len(words):
         raise EmptyDocument("Expected at least one word, got none.")
     if count > most_tokens and truncate == "error":
         raise DocumentTooLong(
             f"The document has {count} tokens; expected at most {most_tokens}. "
             f'"truncate": "right" or "left" reads the first or the last {most_tokens}.'
         )
-    kept = slice(-most_tokens, None) if truncate == "left" else slice(most_tokens)
+    if count > most_tokens:
+        words = _ends(words, most_tokens - int(added.sum()), truncate)
+    kept = np.sort(np.concatenate([words, np.flatnonzero(added)]))
+    offsets = np.array(encoding.offsets, np.int64)[kept]
+    # an added token stands where the token before it ends: offsets never fall
+    offsets[added[kept]] = np.maximum.accumulate(offsets[:, 1])[added[kept], None]
     return TokenizedText(
         text,
-        np.array(encoding.ids[kept], np.int64),
-        np.array(encoding.offsets[kept], np.int64),
+        np.array(encoding.ids, np.int64)[kept],
+        offsets,
         truncated=count > most_tokens,
+        added={place: encoding.tokens[index] for place, index in enumerate(kept.tolist()) if added[index]},
     )
+
+
+def _ends(words: NDArray[np.int64], most: int, truncate: Truncate) -> NDArray[np.int64]:
+    """The first or the last of the words."""
+    return words[len(words) - most :] if truncate == "left" else words[:most]
 
 
 def _check_unicode(text: str) -> None:

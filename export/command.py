@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import tempfile
 from collections.abc import Sequence
@@ -37,7 +38,6 @@ from models.training.run_folder import RunFolder, RunRecord
 
 _REAL_DOCUMENTS = 64  # of the proof
 _GOLDEN_DOCUMENTS = 8
-_LONGEST_DOCUMENT = 100_000  # tokens; longer documents are refused or cut, as the caller asks
 _NUMBERS = (int, float)
 
 
@@ -68,12 +68,17 @@ def export_run(run: Path, options: ExportOptions, console: Console) -> Path:
     target = _free_target(options)
     comparisons = read_comparisons(options.compare) if options.compare else []
     model = folder.model()
-    stored = store_vectors(array(model.embedding.weight), record.config.model.embedding_storage)
+    stored = (
+        store_vectors(array(model.embedding.weight), record.config.model.embedding_storage)
+        if model.encoder is None
+        else None
+    )
     tokenizer = folder.tokenizer()
-    texts = _real_texts(record, options, tokenizer)
-    golden_texts = _texts(options.golden, record, tokenizer) if options.golden else texts
     with console.status("lowering to ONNX"):
         lowered = lower(model, stored)
+    longest = lowered.longest_document
+    texts = _real_texts(record, options, tokenizer, longest)
+    golden_texts = _texts(options.golden, record, tokenizer, longest) if options.golden else texts
     with console.status("proving that the graphs give the network's answers"):
         proof = prove(model, lowered, _encode(tokenizer, texts))
     console.print(f"proof: {proof}", highlight=False)
@@ -104,18 +109,24 @@ def _free_target(options: ExportOptions) -> Path:
     return target
 
 
-def _real_texts(record: RunRecord, options: ExportOptions, tokenizer: Tokenizer) -> list[str]:
-    """A seeded choice of real texts, those without a word left out."""
+def _real_texts(record: RunRecord, options: ExportOptions, tokenizer: Tokenizer, longest: int) -> list[str]:
+    """A seeded choice of real texts."""
     data = record.config.data
-    texts = _texts(options.documents or options.root / (data.dev or data.train)[0], record, tokenizer)
+    texts = _texts(
+        options.documents or options.root / (data.dev or data.train)[0], record, tokenizer, longest
+    )
     order = np.random.default_rng(0).permutation(len(texts))[:_REAL_DOCUMENTS]
     return [texts[index] for index in order]
 
 
-def _texts(path: Path, record: RunRecord, tokenizer: Tokenizer) -> list[str]:
+def _texts(path: Path, record: RunRecord, tokenizer: Tokenizer, longest: int) -> list[str]:
+    """The texts of a file, those without a word or beyond the longest document left out."""
     columns = Columns(record.config.data.text_column, record.config.data.label_column)
     texts = [row.text for row in read_rows(path, columns, on_bad=lambda error: None)]
-    known = [text for text in texts if tokenizer.encode(text).ids]
+    encodings = zip(texts, tokenizer.encode_batch_fast(texts), strict=True)
+    known = [
+        text for text, found in encodings if not all(found.special_tokens_mask) and len(found) <= longest
+    ]
     if not known:
         raise RunError(f"{path}: expected documents with at least one word, found none")
     return known
@@ -164,9 +175,11 @@ def _write(
         trace=lowered.trace,
         groups=lowered.groups,
         windows=lowered.windows,
+        halves=lowered.halves,
         passes=lowered.passes,
         length_buckets=lowered.length_buckets,
-        longest_document=_LONGEST_DOCUMENT,
+        longest_document=lowered.longest_document,
+        unknown_id=_unknown_id(tokenizer),
         opset=OPSET,
         training=Training(
             data=record.config.data.name,
@@ -202,8 +215,20 @@ def _sizes(record: RunRecord) -> dict[str, int | float | str | bool | list[int]]
     )
     if not model["characters"]:
         del model["characters"]
-    sizes = {name: list(value) if isinstance(value, tuple) else value for name, value in model.items()}
+    sizes = {
+        name: list(value) if isinstance(value, tuple) else value
+        for name, value in model.items()
+        if value is not None
+    }
     return {"vocabulary": record.embedding_shape[0], "embedding": record.embedding_shape[1], **sizes}
+
+
+def _unknown_id(tokenizer: Tokenizer) -> int:
+    """The token for what is outside the vocabulary; -1 where there is none, as with pieces of bytes."""
+    model = json.loads(tokenizer.to_str())["model"]
+    unknown = model.get("unk_token")
+    found = model.get("unk_id") if unknown is None else tokenizer.token_to_id(unknown)
+    return -1 if found is None else int(found)
 
 
 def _metrics(folder: RunFolder) -> dict[str, dict[str, float]]:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from onnx import TensorProto, helper, numpy_helper
 
 OPSET = 18
-_IR_VERSION = 10  # the newest that the oldest supported ONNX Runtime reads
+IR_VERSION = 10  # the newest that the oldest supported ONNX Runtime reads
 _TYPES = {"float32": TensorProto.FLOAT, "int64": TensorProto.INT64, "bool": TensorProto.BOOL}
 
 Dimension = int | str
@@ -90,7 +90,7 @@ class Graph:
         model = helper.make_model(
             self.body(),
             opset_imports=[helper.make_opsetid("", OPSET)],
-            ir_version=_IR_VERSION,
+            ir_version=IR_VERSION,
             producer_name="readtrace",
         )
         onnx.checker.check_model(model, full_check=True)

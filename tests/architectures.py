@@ -81,9 +81,9 @@ VARIANTS: dict[str, Variant] = {
     "mtgru_both": _not_causal(
         MTGRUConfig(hidden=12, bias=True, timescale="inverse", orthogonal=True, bidirectional=True)
     ),
-    "hl_mtgru": _causal(HLMTGRUConfig(hidden=13, tau_slow=1.5)),
+    "hl_mtgru": _causal(HLMTGRUConfig(hidden=13, tau_slow=1.5), "halves"),
     "hl_mtgru_uneven": _causal(
-        HLMTGRUConfig(hidden=14, slow_units=4, bias=True, timescale="inverse", orthogonal=True)
+        HLMTGRUConfig(hidden=14, slow_units=4, bias=True, timescale="inverse", orthogonal=True), "halves"
     ),
     "cbow": _causal(BagOfWordsConfig()),
     "nbow": _causal(BagOfWordsConfig(pooling="sum", activation="tanh")),

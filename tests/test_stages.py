@@ -25,6 +25,7 @@ from export.command import ExportOptions, export_run
 from models.architectures.base import ModelConfig
 from models.architectures.clstm import CLSTMConfig
 from models.architectures.encoder_alone import EncoderAloneConfig
+from models.architectures.hl_mtgru import HLMTGRUConfig
 from models.architectures.jump import LSTMJumpConfig
 from models.architectures.mtlstm import MTLSTMConfig
 from models.architectures.registry import AnyModelConfig
@@ -280,6 +281,19 @@ def check_attention(config: AnyModelConfig, text: str, document: Json) -> None:
         assert one["token"] == words[one["index"]] == text[slice(*one["offset"])]
 
 
+def check_halves(config: AnyModelConfig, text: str, document: Json) -> None:
+    """Beside the bias, which is the same at every word, both halves make up the lead of the label in logits."""
+    halves, probs = document["halves"], np.array(document["steps"]["probs"])
+    assert isinstance(config, HLMTGRUConfig)
+    assert sum(halves["units"]) == config.hidden
+    assert halves["units"][1] == (config.slow_units or config.hidden // 2)
+    assert halves["weights"][-1] == halves["final_weights"]
+    winner = probs[-1].argmax()
+    lead = np.log(probs[:, winner] / probs[:, 1 - winner]) / 2  # of two labels, over their mean
+    bias = lead - np.sum(halves["weights"], axis=1)
+    assert bias == pytest.approx(bias[-1], abs=1e-4)
+
+
 def check_ngrams(config: AnyModelConfig, text: str, document: Json) -> None:
     ngrams, words = document["ngrams"], text.split()
     assert len(ngrams["share"]) == len(words)
@@ -296,6 +310,7 @@ def check_ngrams(config: AnyModelConfig, text: str, document: Json) -> None:
 
 # what the service tells of a model besides its trace, and what must be true of it
 CHECKS: Mapping[str, Callable[[AnyModelConfig, str, Json], None]] = {
+    "halves": check_halves,
     "groups": check_groups,
     "forgetting": check_forgetting,
     "skip_map": check_skip_map,

@@ -84,6 +84,8 @@ def _besides(answer: Answer, asked: ClassifyRequest) -> dict[str, Any]:
     if manifest.forgets:
         forgetting = explain.forgetting(answer)
         found["forgetting"] = forgetting if whole else {"mean_rates": forgetting["mean_rates"]}
+    if manifest.halves:
+        found["halves"] = explain.halves(answer, whole)
     if manifest.groups:
         found["groups"] = explain.groups(manifest, len(answer.text.token_ids))
     return found

@@ -89,6 +89,7 @@ def _summary(catalogue: Catalogue, model: LoadedModel) -> dict[str, Any]:
             "forgetting": manifest.forgets,
             "attention": manifest.attends,
             "ngrams": manifest.windows is not None,
+            "halves": manifest.halves is not None,
         },
         "longest_document": manifest.longest_document,
         "length_buckets": list(manifest.length_buckets),

@@ -43,7 +43,9 @@ class Steps(BaseModel):
     """The answer after every token."""
 
     tokens: list[str]
-    offsets: list[tuple[int, int]] = Field(description="Character offsets into the caller's text.")
+    offsets: list[tuple[int, int]] = Field(
+        description="Character offsets into the caller's text; empty spans for tokens that the model adds, as [CLS]."
+    )
     probs: list[list[float]] = Field(description="Per token; the last equals the document's.")
     sentiment: list[float] | None = Field(None, description="Expected polarity in [-1, 1], per token.")
     causal: bool = Field(description="Whether a step is the answer for the words up to it.")
@@ -125,6 +127,17 @@ class NGrams(BaseModel):
     top: list[NGram] = Field(description="Those of the largest weights, for or against the label; at most 5.")
 
 
+class Halves(BaseModel):
+    """The fast and the slow units of a model, in this order; the array only with `explain: steps`."""
+
+    units: list[int]
+    tau: list[float] = Field(description="Their trained timescales: the larger, the slower.")
+    weights: list[tuple[float, float]] | None = Field(
+        None, description="Per token, what they add to the label's logit over the mean of all labels."
+    )
+    final_weights: tuple[float, float] = Field(description="The same at the end, where the answer is read.")
+
+
 class ClassifiedDocument(BaseModel):
     """A document's answer, or its `error`."""
 
@@ -144,6 +157,7 @@ class ClassifiedDocument(BaseModel):
     forgetting: Forgetting | None = None
     attention: Attention | None = None
     ngrams: NGrams | None = None
+    halves: Halves | None = None
     error: dict[str, Any] | None = None
 
 

@@ -14,13 +14,17 @@ from numpy.typing import NDArray
 from onnx import TensorProto
 from torch import Tensor, nn
 
-from app.bundle import GroupSpec, PassSpec, TensorSpec, TraceSpec, WindowSpec
+from app.bundle import GroupSpec, HalfSpec, PassSpec, TensorSpec, TraceSpec, WindowSpec
 from export.graph import Dimension, Graph
 from models.text.storage import StoredVectors
 
 ROWS, LENGTH = "rows", "length"
 BUCKETS = (8, 16, 24, 32, 48, 64, 96, 128)  # words of a segment
 CAUSAL = TraceSpec(causal=True, meaning="after each word: the answer for the text up to and including it")
+
+
+# where a pass has its word features from: a table of vectors, or what the encoder's pass wrote
+WordFeatures = StoredVectors | TensorSpec
 
 
 @dataclass(frozen=True)
@@ -33,6 +37,8 @@ class Lowered:
     groups: tuple[GroupSpec, ...] | None
     length_buckets: tuple[int, ...]
     windows: tuple[WindowSpec, ...] | None = None
+    halves: tuple[HalfSpec, HalfSpec] | None = None
+    longest_document: int = 100_000  # tokens; longer documents are refused or cut, as the caller asks
 
 
 def array(tensor: Tensor | nn.Module) -> NDArray[np.float32]:
@@ -171,6 +177,15 @@ def lookup(graph: Graph, embedding: StoredVectors, token_ids: str) -> str:
     )
 
 
-def embed(graph: Graph, embedding: StoredVectors, token_ids: str) -> str:
-    """Word vectors with time first: `[rows, length]` -> `[length, rows, embedding]`."""
-    return lookup(graph, embedding, graph.op("Transpose", token_ids, perm=[1, 0]))
+def embed(graph: Graph, source: WordFeatures, token_ids: str) -> str:
+    """Word features with time first: `[rows, length]` -> `[length, rows, embedding]`; declares those of a pass."""
+    if isinstance(source, TensorSpec):
+        return graph.op(
+            "Transpose", graph.input(source.name, "float32", [ROWS, LENGTH, *source.shape]), perm=[1, 0, 2]
+        )
+    return lookup(graph, source, graph.op("Transpose", token_ids, perm=[1, 0]))
+
+
+def reads(source: WordFeatures) -> tuple[str, ...]:
+    """What a pass reads of earlier ones for its word features."""
+    return (source.name,) if isinstance(source, TensorSpec) else ()

@@ -13,12 +13,11 @@ from numpy.typing import NDArray
 
 from export.graph import Graph
 from export.lowering import windows
-from export.lowering.base import Lowered, array
+from export.lowering.base import Lowered, WordFeatures, array
 from models.architectures.mode import MODELSTM, SmallStates
-from models.text.storage import StoredVectors
 
 
-def lower(model: MODELSTM, embedding: StoredVectors) -> Lowered:
+def lower(model: MODELSTM, embedding: WordFeatures) -> Lowered:
     """See `windows.lower`."""
     return windows.lower(model, embedding, partial(_features, model))
 

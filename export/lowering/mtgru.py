@@ -10,7 +10,9 @@ from __future__ import annotations
 
 import numpy as np
 from numpy.typing import NDArray
+from torch import nn
 
+from app.bundle import HalfSpec
 from export.graph import Graph
 from export.lowering.base import array, int32_lengths, linear
 from export.lowering.scan import Words, columns, real_words, scan
@@ -38,6 +40,19 @@ def run_hierarchical(
     slow, slow_end = run(graph, cell.slow, f"{name}.slow", heard, before[1])
     hidden = graph.op("Concat", fast, slow, axis=2)
     return hidden, [graph.op("Concat", *fast_end, *slow_end, axis=1)]
+
+
+def halves(cell: nn.Module) -> tuple[HalfSpec, HalfSpec] | None:
+    """Units and trained τ of the fast and the slow layer, of a model that has them."""
+    if not isinstance(cell, FastAndSlow):
+        return None
+    fast, slow = (HalfSpec(units=half.hidden_size, tau=_tau(half)) for half in (cell.fast, cell.slow))
+    return fast, slow
+
+
+def _tau(cell: MTGRUCell) -> float:
+    assert cell.pace is not None
+    return 1 / cell.pace.item()
 
 
 def half_logits(graph: Graph, cell: FastAndSlow, classifier: NDArray[np.float32], hidden: str) -> str:

@@ -15,12 +15,14 @@ from export.lowering.base import (
     BUCKETS,
     CAUSAL,
     Lowered,
+    WordFeatures,
     answer_outputs,
     answer_steps,
     array,
     embed,
     linear,
     pass_inputs,
+    reads,
     state_input,
     state_output,
     step_output,
@@ -39,11 +41,12 @@ _BOTH = TraceSpec(
 )
 
 
-def lower(model: Recurrent, embedding: StoredVectors) -> Lowered:
+def lower(model: Recurrent, embedding: WordFeatures) -> Lowered:
     """The pass `read`, after the pass `read_backward` for a model that reads in both directions."""
     if model.backward_cell is None:
         reading, graph = _read(model, embedding)
-        return Lowered((reading,), {reading.graph: graph.model()}, CAUSAL, None, BUCKETS)
+        graphs = {reading.graph: graph.model()}
+        return Lowered((reading,), graphs, CAUSAL, None, BUCKETS, halves=mtgru.halves(model.cell))
     logits = TensorSpec(name="backward_logits", shape=(model.classifier.out_features,))
     backward, backward_graph = _read_backward(model, embedding, logits)
     reading, graph = _read(model, embedding, logits)
@@ -52,7 +55,7 @@ def lower(model: Recurrent, embedding: StoredVectors) -> Lowered:
 
 
 def _read(
-    model: Recurrent, embedding: StoredVectors, backward: TensorSpec | None = None
+    model: Recurrent, embedding: WordFeatures, backward: TensorSpec | None = None
 ) -> tuple[PassSpec, Graph]:
     graph = Graph("read")
     token_ids, _ = pass_inputs(graph)
@@ -78,21 +81,27 @@ def _read(
         steps = (*steps, halves)
     for state, end in states.items():
         state_output(graph, state, end)
-    reads = () if backward is None else (backward.name,)
-    spec = PassSpec(name="read", graph="read.onnx", reads=reads, states=tuple(states), steps=steps)
+    spec = PassSpec(
+        name="read",
+        graph="read.onnx",
+        reads=(*reads(embedding), *(() if backward is None else (backward.name,))),
+        states=tuple(states),
+        steps=steps,
+    )
     return spec, graph
 
 
 def _read_words(
-    graph: Graph, model: Recurrent, embedding: StoredVectors, token_ids: str
+    graph: Graph, model: Recurrent, embedding: WordFeatures, token_ids: str
 ) -> tuple[str, dict[TensorSpec, str]]:
     """What the layer reads, `[length, rows, input]`, and the states that this needs, with their next values."""
     if isinstance(model, ConvolutionalLSTM):
+        assert isinstance(embedding, StoredVectors)
         return convolutional_lstm.read_words(graph, model, embedding, token_ids)
     return embed(graph, embedding, token_ids), {}
 
 
-def _read_backward(model: Recurrent, embedding: StoredVectors, logits: TensorSpec) -> tuple[PassSpec, Graph]:
+def _read_backward(model: Recurrent, embedding: WordFeatures, logits: TensorSpec) -> tuple[PassSpec, Graph]:
     graph = Graph("read_backward")
     token_ids, lengths = pass_inputs(graph)
     words = Words(embed(graph, embedding, token_ids), lengths, "reverse")
@@ -106,6 +115,7 @@ def _read_backward(model: Recurrent, embedding: StoredVectors, logits: TensorSpe
         name="read_backward",
         graph="read_backward.onnx",
         direction="backward",
+        reads=reads(embedding),
         states=tuple(direction.states),
         steps=(logits,),
     )

@@ -6,6 +6,8 @@ from collections.abc import Callable, Mapping
 
 from export.lowering import (
     bag_of_words,
+    encoder,
+    encoder_alone,
     jump,
     leap,
     mode,
@@ -16,9 +18,10 @@ from export.lowering import (
     skip,
     text_cnn,
 )
-from export.lowering.base import Lowered
+from export.lowering.base import Lowered, WordFeatures
 from models.architectures.bag_of_words import BagOfWords
 from models.architectures.base import Architecture
+from models.architectures.encoder_alone import EncoderAlone
 from models.architectures.jump import LSTMJump
 from models.architectures.leap import LeapLSTM
 from models.architectures.mode import MODELSTM
@@ -41,12 +44,19 @@ _LOWERINGS: Mapping[type[Architecture], Callable[..., Lowered]] = {
     MODELSTM: mode.lower,
     TextCNN: text_cnn.lower,
     SelfAttentiveLSTM: self_attentive.lower,
+    EncoderAlone: encoder_alone.lower,
 }
 
 
-def lower(model: Architecture, embedding: StoredVectors) -> Lowered:
-    """The graphs of a trained network with its stored word vectors."""
+def lower(model: Architecture, embedding: StoredVectors | None = None) -> Lowered:
+    """The graphs of a trained network with its stored word vectors, or with its encoder."""
+    if embedding is None:
+        return encoder.lower(model, _lower_reading)
+    return _lower_reading(model, embedding)
+
+
+def _lower_reading(model: Architecture, source: WordFeatures) -> Lowered:
     for network, lower_network in _LOWERINGS.items():
         if isinstance(model, network):
-            return lower_network(model, embedding)
+            return lower_network(model, source)
     raise TypeError(f"no lowering for {type(model).__name__}")

@@ -12,12 +12,11 @@ from torch import nn
 
 from export.graph import Graph
 from export.lowering import windows
-from export.lowering.base import Lowered, array, linear
+from export.lowering.base import Lowered, WordFeatures, array, linear
 from models.architectures.text_cnn import TextCNN
-from models.text.storage import StoredVectors
 
 
-def lower(model: TextCNN, embedding: StoredVectors) -> Lowered:
+def lower(model: TextCNN, embedding: WordFeatures) -> Lowered:
     """See `windows.lower`."""
     return windows.lower(model, embedding, partial(_features, model))
 

@@ -17,6 +17,7 @@ from export.lowering.base import (
     BUCKETS,
     CAUSAL,
     Lowered,
+    WordFeatures,
     answer_outputs,
     answer_steps,
     array,
@@ -24,6 +25,7 @@ from export.lowering.base import (
     linear,
     padded_length,
     pass_inputs,
+    reads,
     result_output,
     state_input,
     state_output,
@@ -60,7 +62,7 @@ class PreviousWords:
         return graph.slice(ids, -self.count, axis=1)
 
 
-def lower(model: WindowModel, embedding: StoredVectors, features: Features) -> Lowered:
+def lower(model: WindowModel, embedding: WordFeatures, features: Features) -> Lowered:
     """One forward pass; `features` adds the architecture's own part."""
     classes, size = model.classifier.out_features, model.mlp.in_features
     previous = PreviousWords(max(words for words, _ in model.windows))
@@ -78,7 +80,7 @@ def lower(model: WindowModel, embedding: StoredVectors, features: Features) -> L
     token_ids, lengths = pass_inputs(graph)
     previous_ids, words_before, largest, largest_at = (state_input(graph, state) for state in states)
     ids = previous.before(graph, previous_ids, token_ids)
-    found = features(graph, embed(graph, embedding, ids), previous.count)
+    found = features(graph, _words(graph, embedding, previous, ids, token_ids), previous.count)
     found = _without_padding(graph, found, token_ids, lengths)
     start = graph.op(
         "Where", _column(graph, graph.op("Equal", words_before, graph.scalar(0))), _lowest(graph), largest
@@ -99,10 +101,23 @@ def lower(model: WindowModel, embedding: StoredVectors, features: Features) -> L
     for state, value in zip(states, (previous.after(graph, ids), *after), strict=True):
         state_output(graph, state, value)
     reading = PassSpec(
-        name="read", graph="read.onnx", states=states, steps=answer_steps(classes), results=results
+        name="read",
+        graph="read.onnx",
+        reads=reads(embedding),
+        states=states,
+        steps=answer_steps(classes),
+        results=results,
     )
     windows = tuple(WindowSpec(words=words, features=count) for words, count in model.windows)
     return Lowered((reading,), {"read.onnx": graph.model()}, CAUSAL, None, BUCKETS, windows)
+
+
+def _words(graph: Graph, source: WordFeatures, previous: PreviousWords, ids: str, token_ids: str) -> str:
+    """Features of the words before the segment and of its own, `[count + length, rows, d]`."""
+    if isinstance(source, StoredVectors):
+        return embed(graph, source, ids)
+    # nothing is before a document that is read whole
+    return graph.op("Pad", embed(graph, source, token_ids), graph.integers(previous.count, 0, 0, 0, 0, 0))
 
 
 def _without_padding(graph: Graph, features: str, token_ids: str, lengths: str) -> str:

@@ -45,9 +45,7 @@ class HLMTGRU(TimescaleModel):
     def __init__(self, config: HLMTGRUConfig, embedding: WordSource, classes: int) -> None:
         width = source_shape(embedding)[1]
         super().__init__(config, embedding, classes, partial(FastAndSlow, width, config))
-        self.config = config
-        if config.orthogonal:
-            self.make_orthogonal()
+        self.start(config)
 
     def trace(self, token_ids: Tensor, lengths: Tensor) -> Trace:
         """See `Architecture.trace`, with what each half adds to the logits."""

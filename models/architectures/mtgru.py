@@ -58,11 +58,14 @@ class TimescaleModel(Recurrent):
         for cell in self._cells():
             cell.constrain()
 
-    def make_orthogonal(self) -> None:
-        """Draw every U anew, orthogonal."""
+    def start(self, config: TimescaleConfig) -> None:
+        """Put the timescales where they begin, and draw every U anew where it is to be orthogonal."""
+        self.config = config
         for cell in self._cells():
-            for block in cell.recurrent.weight.data.chunk(3):
-                nn.init.orthogonal_(block)
+            cell.start()
+            if config.orthogonal:
+                for block in cell.recurrent.weight.data.chunk(3):
+                    nn.init.orthogonal_(block)
 
     def _cells(self) -> list[MTGRUCell]:
         return [module for module in self.modules() if isinstance(module, MTGRUCell)]
@@ -75,9 +78,7 @@ class MTGRU(TimescaleModel):
         width = source_shape(embedding)[1]
         make_cell = partial(MTGRUCell, width, config.hidden, config.bias, config.tau, config.timescale)
         super().__init__(config, embedding, classes, make_cell)
-        self.config = config
-        if config.orthogonal:
-            self.make_orthogonal()
+        self.start(config)
 
 
 class MTGRUCell(nn.Module):
@@ -98,8 +99,15 @@ class MTGRUCell(nn.Module):
         self.hidden_size, self.kind = hidden, timescale
         self.inputs = nn.Linear(input_size, 3 * hidden, bias)
         self.recurrent = nn.Linear(hidden, 3 * hidden, bias=False)
-        start = None if tau is None else torch.tensor(tau if timescale == "tau" else 1 / tau)
-        self.timescale = None if start is None else nn.Parameter(start)
+        self.first_tau = tau
+        self.timescale = None if tau is None else nn.Parameter(torch.tensor(tau))
+        self.start()
+
+    @torch.no_grad()
+    def start(self) -> None:
+        """Put τ where it begins."""
+        if self.timescale is not None and self.first_tau is not None:
+            self.timescale.fill_(self.first_tau if self.kind == "tau" else 1 / self.first_tau)
 
     @property
     def pace(self) -> Tensor | None:

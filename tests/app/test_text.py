@@ -2,14 +2,18 @@ from __future__ import annotations
 
 import threading
 import time
+from typing import cast
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tokenizers import Tokenizer
+from tokenizers.models import WordLevel
+from tokenizers.pre_tokenizers import Whitespace
+from tokenizers.processors import TemplateProcessing
 
 from app.errors import DocumentTooLong, EmptyDocument, InvalidText
-from app.text import load_tokenizer, tokenize
+from app.text import Truncate, load_tokenizer, tokenize
 from tests.app.tiny import tokenizer
 
 TOKENIZER = load_tokenizer(tokenizer().to_str().encode())
@@ -75,3 +79,22 @@ def test_other_threads_run_while_a_long_text_is_cut() -> None:
         now = time.perf_counter()
         longest_gap, last = max(longest_gap, now - last), now
     assert longest_gap < (last - started) / 2
+
+
+def test_added_tokens_have_names_and_empty_spans_and_are_never_cut() -> None:
+    tokenizer = Tokenizer(WordLevel({"[UNK]": 0, "[CLS]": 1, "[SEP]": 2, "a": 3, "b": 4}, unk_token="[UNK]"))
+    tokenizer.pre_tokenizer = Whitespace()
+    tokenizer.post_processor = TemplateProcessing(
+        single="[CLS] $A [SEP]", special_tokens=[("[CLS]", 1), ("[SEP]", 2)]
+    )
+    whole = tokenize(tokenizer, " a b a", 5, "error")
+    assert whole.tokens == ["[CLS]", "a", "b", "a", "[SEP]"]
+    assert whole.offsets.tolist() == [[0, 0], [1, 2], [3, 4], [5, 6], [6, 6]]
+    assert whole.first(2).tokens == ["[CLS]", "a"]
+    for side, ids, ends in (("right", [1, 3, 4, 2], [4, 4]), ("left", [1, 4, 3, 2], [6, 6])):
+        cut = tokenize(tokenizer, " a b a", 4, cast(Truncate, side))
+        assert (cut.token_ids.tolist(), cut.offsets[-1].tolist(), cut.truncated) == (ids, ends, True)
+    with pytest.raises(DocumentTooLong, match="has 5 tokens; expected at most 4"):
+        tokenize(tokenizer, " a b a", 4, "error")
+    with pytest.raises(EmptyDocument):
+        tokenize(tokenizer, " ", 4, "error")

@@ -563,6 +563,13 @@ def test_parameters_of_hl_mtgru(width: int, parameters: int) -> None:
     assert sum(p.numel() for p in model.own_learning_rates()) == 2
 
 
+@pytest.mark.parametrize("timescale", ["tau", "inverse"])
+def test_timescales_begin_where_the_configuration_says(timescale: Timescale) -> None:
+    model = build(HLMTGRUConfig(hidden=4, tau_slow=1.25, timescale=timescale), torch.zeros(10, 4), 2)
+    begin = [1.0, 1.25] if timescale == "tau" else [1.0, 0.8]
+    assert [parameter.item() for parameter in model.own_learning_rates()] == pytest.approx(begin)
+
+
 def test_hl_mtgru_without_fast_units_is_refused() -> None:
     with pytest.raises(ConfigError, match="expected fewer slow units than the 4 hidden ones, found 4"):
         build(HLMTGRUConfig(hidden=4, slow_units=4), torch.zeros(10, 4), 2)
