@@ -230,3 +230,22 @@ def test_bundle_beyond_the_memory_limit_is_refused_with_both_figures(tmp_path: P
         f"setting max_models_bytes allows {reviews + topics - 1}"
     )
     assert len(load(tmp_path, max_models_bytes=reviews + topics).loaded) == 2
+
+
+def test_halves_without_their_logits_are_refused(tmp_path: Path) -> None:
+    folder = write_reviews(tmp_path)
+    with pytest.raises(ValidationError, match=r"the step half_logits must be \(2, 2\), found None"):
+        rewrite_manifest(folder, halves=[{"units": 4, "tau": 1.0}, {"units": 4, "tau": 1.2}])
+
+
+def test_document_longer_than_a_pass_that_reads_it_whole_is_refused(tmp_path: Path) -> None:
+    folder = write_reviews(tmp_path)
+    (reading,) = read_manifest(folder).passes
+    whole = [reading.model_copy(update={"whole": True}).model_dump(mode="json")]
+    with pytest.raises(
+        ValidationError, match="a pass that reads documents whole takes at most the largest bucket, 16"
+    ):
+        rewrite_manifest(folder, passes=whole)
+    short = read_manifest(folder).golden[0].model_dump(mode="json", exclude_none=True)
+    rewrite_manifest(folder, passes=whole, longest_document=16, golden=[short])
+    assert load(tmp_path).find("reviews").manifest.passes[0].whole
