@@ -158,6 +158,7 @@ def test_model_page_has_card_and_manifest(client: httpx.Client) -> None:
         "forgetting": False,
         "attention": False,
         "ngrams": False,
+        "halves": False,
     }
     assert found["provider"] == "CPUExecutionProvider"
     assert {(rows["reading"], rows["bucket"]) for rows in found["rows"]} == {
