@@ -14,8 +14,13 @@ from app.bundle import CARD, find_bundles, read_manifest
 from tests.readme import BUNDLES, README, ask, block, models_table
 from tests.service import running_server
 
-_LARGEST_BYTES, _ALL_BYTES = 8_000_000, 20_000_000
-_FLOORS = {"sst2": 0.84, "imdb": 0.90, "ag-news": 0.90}  # test accuracy below which a model does not ship
+_LARGEST_BYTES, _ALL_BYTES = 8_000_000, 25_000_000
+_FLOORS = {
+    "sst2": 0.84,
+    "imdb": 0.90,
+    "ag-news": 0.90,
+    "trec": 0.89,
+}  # test accuracy below which a model does not ship
 _TEXTS = ["Is this progress ?", "He 'd create a movie better than this ."]
 
 
@@ -71,8 +76,19 @@ def test_answers_are_as_documented(client: httpx.Client, name: str) -> None:
             == document["steps"]["tokens"]
             == text.split()
         )
-        assert ("sentiment" in document["steps"]) == (name != "ag-news")
+        assert ("sentiment" in document["steps"]) == (name in ("sst2", "imdb"))
         assert all(-1 <= value <= 1 for value in document["steps"].get("sentiment", []))
+
+
+def test_the_question_model_tells_the_phrases_that_decided(client: httpx.Client) -> None:
+    question = "How many bridges cross the river in Prague ?"
+    (document,) = (
+        client.post("/classify", json={"input": question, "model": "trec"}).raise_for_status().json()["data"]
+    )
+    assert document["label"] == "NUM"
+    assert document["steps"]["causal"]
+    told = [ngram["text"] for ngram in document["ngrams"]["top"] if ngram["weight"] > 0]
+    assert any("How many" in phrase for phrase in told), told
 
 
 def test_the_news_model_skips_at_its_target(client: httpx.Client) -> None:

@@ -45,6 +45,11 @@ const EXAMPLES = {
         "kitchen scenes and forgive the rest.",
     ],
   ],
+  trec: [
+    ["A number", "How many bridges cross the river in Prague ?"],
+    ["A place", "Where do monarch butterflies spend the winter ?"],
+    ["A reason", "Why does bread rise when it is baked ?"],
+  ],
   "ag-news": [
     [
       "Business",

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import TypedDict
 
 HERE = Path(__file__).parent
-SETS = {"sst2": "sst2", "imdb": "imdb", "ag-news": "ag_news"}
+SETS = {"sst2": "sst2", "imdb": "imdb", "ag-news": "ag_news", "trec": "trec"}
 _WORDS = re.compile(r"\w+|[^\w\s]")
 
 Rows = list[tuple[str, int]]

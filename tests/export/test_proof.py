@@ -175,7 +175,9 @@ def test_what_a_chaotic_network_makes_of_rounding_is_granted_to_its_graph() -> N
     with torch.no_grad():
         for name, weight in model.named_parameters():
             if "weight_hh" in name:
-                weight.normal_(std=4 / 32**0.5, generator=random)  # four times what keeps the state of a tanh network from growing
+                weight.normal_(
+                    std=4 / 32**0.5, generator=random
+                )  # four times what keeps the state of a tanh network from growing
     network = lower_pair(model)
     proof = prove(network.model, network.lowered, REAL)
     assert 1e-5 < proof.probability_difference <= proof.tolerance
