@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -22,6 +22,13 @@ class Answer:
     reading: Reading
     tokenize_seconds: float
     share_read: float = 1.0  # of the text's tokens; below one where the deadline cut the reading short
+    words_before: int = 0  # of the same document, read earlier
+    state: str | None = None  # the token with which to go on, where it was asked for and the model can
+
+    def since(self, first: int) -> Answer:
+        """The same answer with only the tokens from ``first`` on, of which there must be some."""
+        steps = {name: array[first:] for name, array in self.reading.steps.items()}
+        return replace(self, text=self.text.since(first), reading=replace(self.reading, steps=steps))
 
     @property
     def partial(self) -> bool:

@@ -15,6 +15,9 @@ Problem                    an answer of RFC 9457: status, type, title, detail
 ├── TooManyDocuments       422  more documents in one request than the limit
 ├── RequestTooLarge        413  more tokens in one request than the queue ever holds
 ├── UnknownModel           404  no loaded bundle has the name
+├── InvalidState           422  the state to go on from is none that the service signed
+├── ExpiredState           422  it is too old
+├── OtherModelState        422  another model or version wrote it
 ├── NoCategories           422  the model's labels map to no categories of moderation
 ├── NotFound               404  no such page
 ├── MethodNotAllowed       405  the page exists, the method does not
@@ -165,6 +168,24 @@ class UnknownModel(Problem):
     status, slug, title = 404, "unknown-model", "No such model"
 
 
+class InvalidState(Problem):
+    """The state to go on from was not signed by this service, or was changed."""
+
+    status, slug, title = 422, "invalid-state", "The state is not valid"
+
+
+class ExpiredState(Problem):
+    """The state to go on from is too old."""
+
+    status, slug, title = 422, "expired-state", "The state has expired"
+
+
+class OtherModelState(Problem):
+    """The state to go on from is of another model, another version or another bundle."""
+
+    status, slug, title = 422, "other-model-state", "The state is of another model"
+
+
 class NoCategories(Problem):
     """The labels of the model map to no categories of moderation."""
 
@@ -306,6 +327,7 @@ DOCUMENT_PROBLEMS: tuple[type[DocumentProblem], ...] = (
     EngineFailed,
     DeadlineExceeded,
 )
+STATE_PROBLEMS: tuple[type[Problem], ...] = (InvalidState, ExpiredState, OtherModelState)
 CONNECTION_PROBLEMS: tuple[type[ConnectionProblem], ...] = (BadHttp, RequestTimeout, HeadTooLarge)
 REFUSALS: tuple[type[Refused], ...] = (QuotaExceeded, QueueFull, WaitTooLong, ShuttingDown)
 PROBLEMS: tuple[type[Problem], ...] = (
@@ -317,6 +339,7 @@ PROBLEMS: tuple[type[Problem], ...] = (
     TooManyDocuments,
     RequestTooLarge,
     UnknownModel,
+    *STATE_PROBLEMS,
     NoCategories,
     NotFound,
     MethodNotAllowed,

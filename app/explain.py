@@ -68,13 +68,15 @@ def skim_rate(answer: Answer) -> float:
     return float(answer.reading.steps["skimmed"].mean())
 
 
-def groups(manifest: Manifest, tokens: int) -> dict[str, list[int]]:
-    """Sizes and periods of the memory groups, and the updates of each in a text of ``tokens`` words."""
+def groups(manifest: Manifest, tokens: int, words_before: int = 0) -> dict[str, list[int]]:
+    """Sizes and periods of the memory groups, and the updates of each by ``tokens`` words after so many others."""
     found = manifest.groups or ()
     return {
         "sizes": [group.size for group in found],
         "periods": [group.period for group in found],
-        "updates": [tokens // group.period for group in found],
+        "updates": [
+            (words_before + tokens) // group.period - words_before // group.period for group in found
+        ],
     }
 
 

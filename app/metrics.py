@@ -17,7 +17,13 @@ from prometheus_client import (
 )
 
 from app.bundle import Manifest
-from app.errors import CONNECTION_PROBLEMS, DOCUMENT_PROBLEMS, REFUSALS, TooManyConnections
+from app.errors import (
+    CONNECTION_PROBLEMS,
+    DOCUMENT_PROBLEMS,
+    REFUSALS,
+    STATE_PROBLEMS,
+    TooManyConnections,
+)
 from app.keys import Caller
 from app.scheduler.batch import Reason
 from app.scheduler.runner import FailedRun
@@ -36,6 +42,7 @@ STALLED = "stalled"  # a client that took nothing of its answer
 _CLASSIFYING = (200, 404, 413, 422, 429, 499, 500, 503, 504)
 ROUTE_STATUSES: dict[str, tuple[int, ...]] = {
     "/classify": _CLASSIFYING,
+    "/classify/stream": _CLASSIFYING,
     "/predict": _CLASSIFYING,
     "/models/{name}": _CLASSIFYING,
     "/v1/moderations": _CLASSIFYING,
@@ -108,6 +115,10 @@ class Metrics:
         self.refused_connections_total = self._counter(
             "refused_connections_total", "Connections closed by the service", "reason"
         )
+        self.open_streams = self._gauge("open_streams", "Answers being sent as server-sent events")
+        self.refused_states_total = self._counter(
+            "refused_states_total", "Reading states that were not taken", "reason"
+        )
         self.refused_total = self._counter("refused_total", "Requests refused before queueing", "reason")
         self.disconnects_total = self._counter("disconnects_total", "Clients that left before their answer")
         self.deadline_misses_total = self._counter("deadline_misses_total", "Documents past their deadline")
@@ -120,6 +131,12 @@ class Metrics:
 
     def _define_documents(self) -> None:
         self.documents_total = self._counter("documents_total", "Documents answered", "model")
+        self.partial_documents_total = self._counter(
+            "partial_documents_total", "Documents answered at their deadline with a first part", "model"
+        )
+        self.continued_documents_total = self._counter(
+            "continued_documents_total", "Documents answered that went on from a reading state", "model"
+        )
         self.tokens_total = self._counter("tokens_total", "Tokens of answered documents", "model")
         self.unknown_tokens_total = self._counter(
             "unknown_tokens_total", "Tokens of answered documents outside the vocabulary", "model"
@@ -197,6 +214,8 @@ class Metrics:
             self.refused_connections_total.labels(reason)
         for refusal in REFUSALS:
             self.refused_total.labels(refusal.slug)
+        for state_problem in STATE_PROBLEMS:
+            self.refused_states_total.labels(state_problem.slug)
         for stage, drop_reason in product(DROP_STAGES, DROP_REASONS):
             self.dropped_documents_total.labels(stage, drop_reason)
         for problem in DOCUMENT_PROBLEMS:
@@ -209,7 +228,14 @@ class Metrics:
     def declare_model(self, manifest: Manifest) -> None:
         """Create every series that counts what a model does."""
         name = manifest.name
-        for metric in (self.documents_total, self.tokens_total, self.unknown_tokens_total, self.confidence):
+        for metric in (
+            self.documents_total,
+            self.partial_documents_total,
+            self.continued_documents_total,
+            self.tokens_total,
+            self.unknown_tokens_total,
+            self.confidence,
+        ):
             metric.labels(name)
         for stage in STAGES:
             self.stage_seconds.labels(name, stage)

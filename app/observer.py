@@ -84,6 +84,10 @@ class MetricsObserver:
         name = answer.model.manifest.name
         token_ids = answer.text.token_ids
         self._metrics.documents_total.labels(name).inc()
+        if answer.partial:
+            self._metrics.partial_documents_total.labels(name).inc()
+        if answer.words_before:
+            self._metrics.continued_documents_total.labels(name).inc()
         self._metrics.tokens_total.labels(name).inc(len(token_ids))
         self._metrics.unknown_tokens_total.labels(name).inc(
             int((token_ids == answer.model.manifest.unknown_id).sum())

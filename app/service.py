@@ -9,15 +9,16 @@ import time
 from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import aclosing, contextmanager
+from dataclasses import replace
 from typing import Self
 
 import numpy as np
 
 from app.answer import Answer
 from app.bundle import BundleError
+from app.continuation import BEGINNING, Continuation
 from app.engine.golden import compare
 from app.engine.loading import load_registry
-from app.engine.model import Model
 from app.engine.registry import LoadedModel, Registry
 from app.errors import NotReady, Problem, QueueFull, ShuttingDown, StartError
 from app.keys import Caller, KeyRing, read_keys
@@ -26,15 +27,17 @@ from app.metrics import Metrics
 from app.model_metrics import ModelMetrics
 from app.observer import MetricsObserver
 from app.pending import Pending
+from app.read_request import ReadRequest, Tokenized, Wanted
 from app.reload import Reloader
 from app.scheduler.admission import Limits
-from app.scheduler.document import Checkpoint, Document, Reading
+from app.scheduler.document import Document, Reading
 from app.scheduler.scheduler import Ended, Scheduler
-from app.scheduler.segments import continues, cut
+from app.scheduler.segments import cut
 from app.scheduler.threads import EngineThreads
 from app.scheduler.watch import Watch
 from app.settings import Settings
-from app.text import TokenEstimate, TokenizedText, Truncate, tokenize
+from app.state_tokens import StateTokens, read_state_key
+from app.text import TokenEstimate, TokenizedText
 
 _STOP_SECONDS = 5.0  # a run is bounded by calibration, so a thread that takes longer hangs and is left behind
 
@@ -42,8 +45,6 @@ _log = get_logger("readtrace.service")
 
 # Cutting so many takes as long as the way to another thread and back, and holds nobody else up.
 _SHORT_CHARACTERS = 256
-
-_Tokenized = list[tuple[TokenizedText | Problem, float]]
 
 
 class Service:
@@ -56,6 +57,7 @@ class Service:
         self.keys = None if settings.keys is None else KeyRing(read_keys(settings.keys))
         for caller in () if self.keys is None else self.keys.callers:
             metrics.declare_caller(caller)
+        self._states = StateTokens(read_state_key(settings.state_key), settings.state_lifetime_seconds)
         self.draining = False
         self._observer = MetricsObserver(metrics)
         self.reloader = Reloader(settings, registry, metrics, ModelMetrics(metrics, registry).show)
@@ -134,32 +136,46 @@ class Service:
             self.metrics.declare_caller(caller)
         _log.info("keys_reloaded", keys=sorted(caller.key.name for caller in self.keys.callers))
 
+    def resolve(self, name: str | None, state: str | None) -> tuple[LoadedModel, Continuation]:
+        """Who reads, and from where on; without a name the model that wrote the state.
+
+        Raises:
+            UnknownModel: no model has the name.
+            InvalidState: the state is none of ours.
+            ExpiredState: it is too old.
+            OtherModelState: it is of another model than the named one.
+        """
+        if state is None:
+            return self.registry.find(name), BEGINNING
+        signed = self._states.read(state)
+        model = self.registry.find(name or signed.model_id)
+        return model, signed.of(model)
+
     async def classify(
         self,
         model: LoadedModel,
         texts: Sequence[str],
-        truncate: Truncate = "error",
+        wanted: Wanted = Wanted(),  # noqa: B008 - frozen
         deadline_seconds: float | None = None,
         caller: Caller | None = None,
-        partial: bool = False,
     ) -> list[Answer | Problem]:
         """Read texts; a text that fails takes its place in the list as a problem.
 
         Args:
             model: who reads.
             texts: the documents, at least one.
-            truncate: what happens to documents beyond the limit.
+            wanted: how.
             deadline_seconds: seconds from now that the caller waits; None for the settings' own.
             caller: whose quota the tokens are charged to.
-            partial: whether then what was read so far is the answer, where there is a first part.
 
         Raises:
             Refused: the request cannot be queued now.
             RequestTooLarge: nor ever.
+            DocumentTooLong: the document that is to be continued has no room left.
             asyncio.CancelledError: the caller was cancelled; the documents are dropped at their next border.
         """
-        patience_seconds = deadline_seconds or self.settings.request_timeout_seconds
-        answers = await self._read(model, texts, truncate, patience_seconds, caller, partial)
+        deadline = time.monotonic() + (deadline_seconds or self.settings.request_timeout_seconds)
+        answers = await self._read(ReadRequest(model, texts, wanted, deadline, caller))
         for answer in answers:
             self._observer.answered(answer)
         return answers
@@ -168,42 +184,34 @@ class Service:
         self,
         model: LoadedModel,
         text: str,
-        truncate: Truncate = "error",
+        wanted: Wanted = Wanted(),  # noqa: B008 - frozen
         deadline_seconds: float | None = None,
         caller: Caller | None = None,
-        partial: bool = False,
-        start: Checkpoint | None = None,
     ) -> AsyncGenerator[Answer]:
-        """Read one text and give the answer so far after every segment of the last pass; the last is whole.
+        """Read one text and give the answer so far after every segment of the last pass.
 
-        Args:
-            model: who reads; one whose readings go on (`segments.continues`) where ``start`` is given.
-            text: the document, or what follows the words that ``start`` has seen.
-            truncate: as for `classify`, like the next three.
-            deadline_seconds: …
-            caller: …
-            partial: …
-            start: the checkpoint of an earlier reading by the same model.
+        The last one is what `classify`, which has the same arguments, would give.
 
         Raises:
             Problem: the text cannot be read, now or at all.
         """
-        patience_seconds = deadline_seconds or self.settings.request_timeout_seconds
-        deadline = time.monotonic() + patience_seconds
+        deadline = time.monotonic() + (deadline_seconds or self.settings.request_timeout_seconds)
+        request = ReadRequest(model, [text], wanted, deadline, caller)
         with self._accepted():
-            self._refuse_early(model, [text], deadline)
-            ((tokenized, seconds),) = await self._tokenize(model, [text], truncate)
+            self._refuse_early(request)
+            ((tokenized, seconds),) = await self._tokenize(request)
             if isinstance(tokenized, Problem):
                 self._observer.answered(tokenized)
                 raise tokenized
-            document = _document(model, tokenized, deadline, partial, continues(model.manifest))
-            document.states = {} if start is None else start.states
-            submit = functools.partial(self._submit, caller)
-            async with aclosing(self._pending.follow(document, submit)) as readings:
+            submit = functools.partial(self._submit, request)
+            following = self._pending.follow(request.document(tokenized), submit)
+            async with aclosing(following) as readings:
                 async for read, is_last in readings:
-                    answer = _answer(model, tokenized, read, seconds)
-                    if is_last:
-                        self._observer.answered(answer)
+                    if not is_last and isinstance(read, Reading):
+                        yield request.answer(tokenized, read, seconds)
+                        continue
+                    answer = self._answer(request, tokenized, read, seconds)
+                    self._observer.answered(answer)
                     if isinstance(answer, Problem):
                         raise answer
                     yield answer
@@ -219,8 +227,8 @@ class Service:
             raise NotReady("An engine thread is lost.")
         for model in self.registry.loaded.values():
             number, golden = min(enumerate(model.manifest.golden), key=lambda pair: len(pair[1].text))
-            patience_seconds = self.settings.readiness_timeout_seconds
-            (answer,) = await self._read(model, [golden.text], "error", patience_seconds)
+            deadline = time.monotonic() + self.settings.readiness_timeout_seconds
+            (answer,) = await self._read(ReadRequest(model, [golden.text], Wanted(), deadline))
             if isinstance(answer, Problem):
                 raise NotReady(f"{model.id} did not answer: {answer.title}.")
             try:
@@ -228,18 +236,16 @@ class Service:
             except BundleError as error:
                 raise NotReady(str(error)) from error
 
-    async def _read(
-        self,
-        model: LoadedModel,
-        texts: Sequence[str],
-        truncate: Truncate,
-        patience_seconds: float,
-        caller: Caller | None = None,
-        partial: bool = False,
-    ) -> list[Answer | Problem]:
+    async def _read(self, request: ReadRequest) -> list[Answer | Problem]:
         with self._accepted():
-            deadline = time.monotonic() + patience_seconds
-            return await self._read_accepted(model, texts, truncate, deadline, caller, partial)
+            self._refuse_early(request)
+            tokenized = await self._tokenize(request)
+            documents = [request.document(text) for text, _ in tokenized if isinstance(text, TokenizedText)]
+            read = iter(await self._pending.wait(documents, functools.partial(self._submit, request)))
+            return [
+                self._answer(request, text, next(read), seconds) if isinstance(text, TokenizedText) else text
+                for text, seconds in tokenized
+            ]
 
     @contextmanager
     def _accepted(self) -> Iterator[None]:
@@ -255,72 +261,59 @@ class Service:
             if not self._reading:
                 self._idle.set()
 
-    async def _read_accepted(
-        self,
-        model: LoadedModel,
-        texts: Sequence[str],
-        truncate: Truncate,
-        deadline: float,
-        caller: Caller | None,
-        partial: bool,
-    ) -> list[Answer | Problem]:
-        self._refuse_early(model, texts, deadline)
-        tokenized = await self._tokenize(model, texts, truncate)
-        documents = [
-            _document(model, text, deadline, partial)
-            for text, _ in tokenized
-            if isinstance(text, TokenizedText)
-        ]
-        read = iter(await self._pending.wait(documents, functools.partial(self._submit, caller)))
-        return [
-            _answer(model, text, next(read), seconds) if isinstance(text, TokenizedText) else text
-            for text, seconds in tokenized
-        ]
+    def _answer(
+        self, request: ReadRequest, text: TokenizedText, read: Reading | Problem, tokenize_seconds: float
+    ) -> Answer | Problem:
+        if isinstance(read, Problem):
+            return read
+        answer = request.answer(text, read, tokenize_seconds)
+        after = request.after(text, read)
+        return answer if after is None else replace(answer, state=self._states.write(request.model, after))
 
-    def _refuse_early(self, model: LoadedModel, texts: Sequence[str], deadline: float) -> None:
+    def _refuse_early(self, request: ReadRequest) -> None:
         """Refuse by an estimate what would be refused once it is cut into tokens, which costs far more."""
-        most_tokens = self._most_tokens(model)
-        tokens = [min(most_tokens, self._lengths.tokens(text)) for text in texts]
-        largest = model.manifest.length_buckets[-1]
+        manifest = request.model.manifest
+        most_tokens = request.most_tokens(self.settings.max_document_tokens)
+        tokens = [min(most_tokens, self._lengths.tokens(text)) for text in request.texts]
         probe = Document(
-            model,
+            request.model,
             np.empty(0, np.int64),
-            cut(model.manifest, min(largest, max(tokens))),
+            cut(manifest, min(manifest.length_buckets[-1], max(tokens))),
             time.monotonic(),
-            deadline,
+            request.deadline_seconds,
         )
-        self._scheduler.check_early(probe, len(texts), sum(tokens) * len(model.manifest.passes))
+        self._scheduler.check_early(probe, len(tokens), sum(tokens) * len(manifest.passes))
 
-    def _most_tokens(self, model: Model) -> int:
-        return min(self.settings.max_document_tokens, model.manifest.longest_document)
-
-    def _submit(self, caller: Caller | None, documents: Sequence[Document]) -> None:
+    def _submit(self, request: ReadRequest, documents: Sequence[Document]) -> None:
         self._scheduler.submit(documents)
-        if caller is not None:
-            self._charge(caller, sum(len(document.token_ids) for document in documents))
+        if request.caller is not None:
+            again = len(request.wanted.continued.tail)
+            self._charge(request.caller, sum(len(document.token_ids) - again for document in documents))
 
     def _charge(self, caller: Caller, tokens: int) -> None:
         if caller.quota is not None:
             caller.quota.charge(tokens)
         self.metrics.quota_tokens_total.labels(caller.key.name).inc(tokens)
 
-    async def _tokenize(self, model: LoadedModel, texts: Sequence[str], truncate: Truncate) -> _Tokenized:
-        """Cut texts, one job a request and off the event loop unless short; with the seconds that each took."""
-        if self._tokenizing + len(texts) > self.settings.max_queued_documents:
+    async def _tokenize(self, request: ReadRequest) -> Tokenized:
+        """Cut texts, one job a request and off the event loop unless short."""
+        documents = len(request.texts)
+        if self._tokenizing + documents > self.settings.max_queued_documents:
             raise QueueFull(f"{self._tokenizing} documents wait to be cut into tokens.", 1)
-        most_tokens = self._most_tokens(model)
-        if sum(map(len, texts)) <= _SHORT_CHARACTERS:
-            return self._learn(_tokenize_all(model, texts, most_tokens, truncate))
-        self._tokenizing += len(texts)
+        most_tokens = request.most_tokens(self.settings.max_document_tokens)
+        if sum(map(len, request.texts)) <= _SHORT_CHARACTERS:
+            return self._learn(request.tokenize(most_tokens))
+        self._tokenizing += documents
         try:
-            tokenized = await asyncio.get_running_loop().run_in_executor(
-                self._tokenizers, _tokenize_all, model, texts, most_tokens, truncate
+            return self._learn(
+                await asyncio.get_running_loop().run_in_executor(
+                    self._tokenizers, request.tokenize, most_tokens
+                )
             )
-            return self._learn(tokenized)
         finally:
-            self._tokenizing -= len(texts)
+            self._tokenizing -= documents
 
-    def _learn(self, tokenized: _Tokenized) -> _Tokenized:
+    def _learn(self, tokenized: Tokenized) -> Tokenized:
         self._lengths.learn(text for text, _ in tokenized if isinstance(text, TokenizedText))
         return tokenized
 
@@ -339,31 +332,3 @@ class Service:
         self.draining = True
         self._scheduler.close()
         self.on_failure()
-
-
-def _document(
-    model: LoadedModel, text: TokenizedText, deadline: float, partial: bool, to_continue: bool = False
-) -> Document:
-    segments = cut(model.manifest, len(text.token_ids), to_continue)
-    return Document(model, text.token_ids, segments, time.monotonic(), deadline, partial)
-
-
-def _tokenize_all(model: Model, texts: Sequence[str], most_tokens: int, truncate: Truncate) -> _Tokenized:
-    tokenized: _Tokenized = []
-    for text in texts:
-        started = time.perf_counter()
-        try:
-            result: TokenizedText | Problem = tokenize(model.tokenizer, text, most_tokens, truncate)
-        except Problem as problem:
-            result = problem
-        tokenized.append((result, time.perf_counter() - started))
-    return tokenized
-
-
-def _answer(
-    model: LoadedModel, text: TokenizedText, read: Reading | Problem, tokenize_seconds: float
-) -> Answer | Problem:
-    if isinstance(read, Problem):
-        return read
-    share_read = read.tokens / len(text.token_ids)
-    return Answer(model, text.first(read.tokens), read, tokenize_seconds, share_read)

@@ -106,6 +106,12 @@ class Settings(BaseSettings):
     max_engine_restarts: int = Field(5, ge=0)
     """Lost engine threads within an hour that are replaced; the next one ends the process with a message."""
 
+    state_key: Path | None = None
+    """The file of 32 or more secret bytes that sign reading states; unset: states end with the process."""
+
+    state_lifetime_seconds: float = Field(3600, gt=0, le=31 * 86_400)
+    """How long a reading state may be sent back: a conversation that paused for an hour begins anew."""
+
     request_timeout_seconds: float = Field(30, gt=0, le=3600)
     """The deadline of requests that give none: the usual patience of HTTP clients and proxies."""
 

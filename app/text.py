@@ -45,6 +45,11 @@ class TokenizedText:
         added = {index: name for index, name in self.added.items() if index < tokens}
         return TokenizedText(self.text, self.token_ids[:tokens], self.offsets[:tokens], self.truncated, added)
 
+    def since(self, first: int) -> TokenizedText:
+        """The same text without its first tokens."""
+        added = {index - first: name for index, name in self.added.items() if index >= first}
+        return TokenizedText(self.text, self.token_ids[first:], self.offsets[first:], self.truncated, added)
+
 
 class TokenEstimate:
     """How many tokens a text has, told by its length: learned from the texts that were cut."""

@@ -19,10 +19,11 @@ from app.api import health, models
 from app.api.access import RequireKey
 from app.api.classify import classify
 from app.api.dialects.routes import add_dialects
-from app.api.documentation import CLASSIFY_DOCUMENTATION, add_reference
+from app.api.documentation import CLASSIFY_DOCUMENTATION, STREAM_DOCUMENTATION, add_reference
 from app.api.exchange import DEADLINE_HEADER
 from app.api.middleware import REQUEST_ID, ObserveRequests
 from app.api.problems import install_problem_handlers
+from app.api.stream import stream
 from app.service import Service
 from app.tracing import TRACEPARENT, TRACERESPONSE, Tracing
 
@@ -67,6 +68,9 @@ def create_app(service: Service, tracing: Tracing | None = None) -> FastAPI:
     app.state.service = service
     app.router.add_api_route(
         "/classify", classify, methods=["POST"], route_class_override=DirectRoute, **CLASSIFY_DOCUMENTATION
+    )
+    app.router.add_api_route(
+        "/classify/stream", stream, methods=["POST"], route_class_override=DirectRoute, **STREAM_DOCUMENTATION
     )
     add_dialects(app, DirectRoute)
     app.include_router(models.router)

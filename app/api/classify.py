@@ -11,16 +11,29 @@ from starlette.responses import Response
 
 from app import explain
 from app.answer import Answer
-from app.api.exchange import Exchange, exchange
+from app.api.exchange import Exchange, Wishes, exchange
 from app.api.schema import ClassifyRequest, parse_request
-from app.errors import Problem
+from app.errors import InvalidRequest, Problem
 
 _JSON = orjson.OPT_SERIALIZE_NUMPY
 
 
 async def classify(request: Request) -> Response:
     """Classify one document or several and tell how they were read."""
-    return await exchange(request, parse_request, encode)
+    return await exchange(request, parse_request, encode, wishes)
+
+
+def wishes(asked: ClassifyRequest) -> Wishes:
+    """What is asked for beyond the plain.
+
+    Raises:
+        InvalidRequest: it cannot be had together.
+    """
+    if asked.state is not None and len(asked.texts) != 1:
+        raise InvalidRequest(f"Field 'input': expected one document with 'state', got {len(asked.texts)}.")
+    if asked.state is not None and asked.truncate == "left":
+        raise InvalidRequest("Field 'truncate': expected 'error' or 'right' with 'state', got 'left'.")
+    return Wishes(asked.partial, asked.state, asked.return_state)
 
 
 def encode(answered: Exchange[ClassifyRequest]) -> bytes:
@@ -56,12 +69,16 @@ def describe(answer: Answer, asked: ClassifyRequest) -> dict[str, Any]:
         "num_classes": len(manifest.labels),
         "truncated": answer.text.truncated,
     }
+    if answer.partial:
+        found["partial"] = {"read": answer.share_read, "offset": answer.text.offsets[-1, 1]}
+    if answer.state is not None:
+        found["state"] = answer.state
     if asked.top_k is not None:
         order = (-probabilities).argsort(kind="stable")[: asked.top_k].tolist()
         found["top"] = [{"label": manifest.labels[one], "score": probabilities[one]} for one in order]
     if asked.raw_scores:
         found["raw_scores"] = answer.reading.steps["logits"][-1]
-    if asked.explain == "steps":
+    if asked.tells_steps:
         found["steps"] = explain.steps(answer)
     if asked.explain == "summary":
         found["summary"] = explain.summary(answer)
@@ -77,7 +94,7 @@ def _besides(answer: Answer, asked: ClassifyRequest) -> dict[str, Any]:
         found["skip_map"] = explain.skip_map(answer) if whole else {"skip_rate": explain.skip_rate(answer)}
     if manifest.skims:
         found["skim_map"] = explain.skim_map(answer) if whole else {"skim_rate": explain.skim_rate(answer)}
-    if manifest.windows:
+    if manifest.windows and not answer.words_before:  # else they may lie in a text that is not here
         found["ngrams"] = explain.ngrams(answer, whole)
     if manifest.attends:
         found["attention"] = explain.attention(answer, whole)
@@ -87,5 +104,5 @@ def _besides(answer: Answer, asked: ClassifyRequest) -> dict[str, Any]:
     if manifest.halves:
         found["halves"] = explain.halves(answer, whole)
     if manifest.groups:
-        found["groups"] = explain.groups(manifest, len(answer.text.token_ids))
+        found["groups"] = explain.groups(manifest, len(answer.text.token_ids), answer.words_before)
     return found

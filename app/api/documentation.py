@@ -11,7 +11,7 @@ from pydantic import BaseModel
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
 from app.api.problems import MEDIA_TYPE
-from app.api.schema import ClassifyRequest, ClassifyResponse, ProblemDetails
+from app.api.schema import ClassifyRequest, ClassifyResponse, ProblemDetails, StreamRequest
 from app.errors import PROBLEMS, NotFound
 
 _EXAMPLE = {"input": ["Is this progress ?", "A film to remember ."], "explain": "steps"}
@@ -68,6 +68,35 @@ CLASSIFY_DOCUMENTATION: dict[str, Any] = {
     "openapi_extra": {
         "parameters": [_DEADLINE],
         "requestBody": _request_body(ClassifyRequest, _EXAMPLE),
+    },
+}
+
+_STREAM_EXAMPLE = {"input": "Is this progress ?"}
+_STREAM_DESCRIPTION = (
+    "Classify one document and tell how while it is read, in server-sent events: `steps` for every segment (as in "
+    "the answer of `/classify`, with `first`, the index of the first token), then `answer` (that of `/classify` "
+    "without the steps), or `error` (problem details). Until the first event errors have a status as everywhere."
+)
+_EVENT = {
+    "type": "object",
+    "properties": {
+        "event": {"type": "string", "enum": ["steps", "answer", "error"]},
+        "data": {"type": "string", "contentMediaType": "application/json"},
+    },
+    "required": ["event", "data"],
+}
+STREAM_DOCUMENTATION: dict[str, Any] = {
+    "summary": "Classify a document, told while it is read",
+    "description": _STREAM_DESCRIPTION,
+    "tags": ["classify"],
+    "response_class": Response,
+    "responses": {
+        200: {"description": "Events", "content": {"text/event-stream": {"schema": _EVENT}}},
+        **{status: _problem_response(status) for status in _STATUSES},
+    },
+    "openapi_extra": {
+        "parameters": [_DEADLINE],
+        "requestBody": _request_body(StreamRequest, _STREAM_EXAMPLE),
     },
 }
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, ParamSpec, Protocol, TypeVar
 
@@ -21,7 +21,9 @@ from app.api.access import caller_of
 from app.api.body import read_body
 from app.api.middleware import CLIENT_GONE
 from app.engine.registry import LoadedModel
-from app.errors import InvalidRequest, Problem, Refused, TooManyDocuments
+from app.errors import STATE_PROBLEMS, InvalidRequest, Problem, Refused, TooManyDocuments
+from app.keys import Caller
+from app.read_request import Wanted
 from app.service import Service
 from app.text import Truncate
 from app.tracing import RequestSpan
@@ -87,28 +89,116 @@ class Exchange(Generic[AskedT]):
 
 Parse = Callable[[bytes], AskedT]
 Encode = Callable[[Exchange[AskedT]], bytes]
+Wish = Callable[[AskedT], "Wishes"]
+Serve = Callable[[Service, Request], Awaitable[Response]]
 
 
-async def exchange(request: Request, parse: Parse[AskedT], encode: Encode[AskedT]) -> Response:
-    """Serve one request.
+@dataclass(frozen=True, slots=True)
+class Wishes:
+    """What only some dialects can ask for."""
+
+    partial: bool = False  # at the deadline what was read so far
+    state: str | None = None  # of an earlier answer, to go on from
+    return_state: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Accepted(Generic[AskedT]):
+    """A request that was read and whose model is known."""
+
+    service: Service
+    request: Request
+    asked: AskedT
+    model: LoadedModel
+    wanted: Wanted
+    patience_seconds: float | None
+
+    @property
+    def caller(self) -> Caller | None:
+        """Who asks."""
+        return caller_of(self.request)
+
+    def answered(self, answers: Sequence[Answer | Problem]) -> Exchange[AskedT]:
+        """The request with its answers."""
+        return Exchange(self.request.state.request_id, self.model, self.asked, answers)
+
+    async def encode(
+        self, answered: Exchange[AskedT], encode: Encode[AskedT]
+    ) -> tuple[bytes, dict[str, float]]:
+        """The body of the answer, and the seconds of the request's stages, which are accounted for."""
+        started = time.perf_counter()
+        encoded = await _off_loop(answered.tokens > _MANY_TOKENS, encode, answered)
+        encode_seconds = time.perf_counter() - started
+        self.service.metrics.stage_seconds.labels(self.model.manifest.name, "encode").observe(encode_seconds)
+        stages = stage_seconds(answered.answers, encode_seconds)
+        span: RequestSpan | None = self.request.state.span
+        if span is not None:
+            span.add_stages(
+                stages,
+                {
+                    "readtrace.model": self.model.id,
+                    "readtrace.documents": len(answered.answers),
+                    "readtrace.tokens": answered.tokens,
+                },
+            )
+        return encoded, stages
+
+
+async def exchange(
+    request: Request,
+    parse: Parse[AskedT],
+    encode: Encode[AskedT],
+    wish: Wish[AskedT] = lambda _: Wishes(),
+) -> Response:
+    """Serve one request with one answer.
 
     Raises:
         Problem: it is refused, or none of its documents could be read.
     """
+
+    async def serve(service: Service, request: Request) -> Response:
+        accepted = await accept(service, request, parse, wish)
+        work = service.classify(
+            accepted.model, accepted.asked.texts, accepted.wanted, accepted.patience_seconds, accepted.caller
+        )
+        answered = accepted.answered(await while_connected(request, work))
+        _raise_if_all_failed(answered.answers)
+        encoded, stages = await accepted.encode(answered, encode)
+        headers = {"server-timing": server_timing(stages)}
+        return Response(encoded, headers=headers, media_type="application/json")
+
+    return await counted(request, serve)
+
+
+async def counted(request: Request, serve: Serve) -> Response:
+    """Serve one request, and count refusals and clients that leave before their answer begins.
+
+    Raises:
+        Problem: what ``serve`` raises.
+    """
     service: Service = request.app.state.service
     try:
-        return await _exchange(service, request, parse, encode)
+        return await serve(service, request)
     except Refused as refusal:
         service.metrics.refused_total.labels(refusal.slug).inc()
+        raise
+    except STATE_PROBLEMS as problem:
+        service.metrics.refused_states_total.labels(problem.slug).inc()
         raise
     except ClientDisconnect:
         service.metrics.disconnects_total.inc()
         return Response(status_code=CLIENT_GONE)
 
 
-async def _exchange(
-    service: Service, request: Request, parse: Parse[AskedT], encode: Encode[AskedT]
-) -> Response:
+async def accept(
+    service: Service, request: Request, parse: Parse[AskedT], wish: Wish[AskedT]
+) -> Accepted[AskedT]:
+    """Read a request.
+
+    Raises:
+        Problem: it is refused.
+        ClientDisconnect: the client left before its end.
+    """
     arrived_seconds = time.monotonic()
     caller = caller_of(request)
     if caller is not None and caller.quota is not None:
@@ -120,28 +210,11 @@ async def _exchange(
         raise TooManyDocuments(
             f"Expected at most {service.settings.max_documents} documents, got {len(asked.texts)}."
         )
-    model = service.registry.find(asked.model)
+    wishes = wish(asked)
+    model, continued = service.resolve(asked.model, wishes.state)
+    wanted = Wanted(asked.truncate, wishes.partial, continued, wishes.return_state)
     patience_seconds = _patience_seconds(arrived_seconds, (asked.deadline_ms, header_ms))
-    work = service.classify(model, asked.texts, asked.truncate, patience_seconds, caller)
-    exchanged = Exchange(request.state.request_id, model, asked, await _while_connected(request, work))
-    _raise_if_all_failed(exchanged.answers)
-    started = time.perf_counter()
-    encoded = await _off_loop(exchanged.tokens > _MANY_TOKENS, encode, exchanged)
-    encode_seconds = time.perf_counter() - started
-    service.metrics.stage_seconds.labels(model.manifest.name, "encode").observe(encode_seconds)
-    stages = stage_seconds(exchanged.answers, encode_seconds)
-    span: RequestSpan | None = request.state.span
-    if span is not None:
-        span.add_stages(
-            stages,
-            {
-                "readtrace.model": model.id,
-                "readtrace.documents": len(exchanged.answers),
-                "readtrace.tokens": exchanged.tokens,
-            },
-        )
-    headers = {"server-timing": server_timing(stages)}
-    return Response(encoded, headers=headers, media_type="application/json")
+    return Accepted(service, request, asked, model, wanted, patience_seconds)
 
 
 def _deadline_ms(request: Request) -> int | None:
@@ -168,7 +241,7 @@ async def _off_loop(
     return await asyncio.to_thread(function, *args, **kwargs) if large else function(*args, **kwargs)
 
 
-async def _while_connected(request: Request, work: Coroutine[Any, Any, Result]) -> Result:
+async def while_connected(request: Request, work: Coroutine[Any, Any, Result]) -> Result:
     """Await ``work``; cancel it as soon as the client is gone.
 
     Raises:

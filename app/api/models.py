@@ -9,6 +9,7 @@ from fastapi import APIRouter, Request
 
 from app.api.documentation import problem_responses
 from app.engine.registry import Catalogue, LoadedModel, RefusedBundle
+from app.scheduler.segments import continues
 from app.service import Service
 
 router = APIRouter(prefix="/v1/models", tags=["models"], responses=problem_responses(401, 403, 404))
@@ -91,6 +92,7 @@ def _summary(catalogue: Catalogue, model: LoadedModel) -> dict[str, Any]:
             "ngrams": manifest.windows is not None,
             "halves": manifest.halves is not None,
         },
+        "continues": continues(manifest),
         "longest_document": manifest.longest_document,
         "length_buckets": list(manifest.length_buckets),
         "provider": model.provider,

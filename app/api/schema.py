@@ -32,11 +32,40 @@ class ClassifyRequest(BaseModel):
         le=3_600_000,
         description="How long the answer may take; the header `x-request-deadline-ms` counts where it is less.",
     )
+    partial: bool = Field(
+        False, description="At the deadline answer with what was read so far, where there is a first part."
+    )
+    state: str | None = Field(
+        None,
+        description="The `state` of an earlier answer: `input`, one text, goes on where that document ended.",
+    )
+    return_state: bool = Field(
+        False, description="Adds `state`, with which the document may be continued, where the model can."
+    )
 
     @property
     def texts(self) -> list[str]:
         """The documents."""
         return [self.input] if isinstance(self.input, str) else self.input
+
+    @property
+    def tells_steps(self) -> bool:
+        """Whether the answer has the steps."""
+        return self.explain == "steps"
+
+
+class StreamRequest(ClassifyRequest):
+    """One document, who reads it, and what to tell about the reading besides its steps, which are always told."""
+
+    input: str = Field(description="One document.")
+    return_state: bool = Field(
+        True, description="Adds `state`, with which the document may be continued, where the model can."
+    )
+
+    @property
+    def tells_steps(self) -> bool:
+        """They were told before, as they came."""
+        return False
 
 
 class Steps(BaseModel):
@@ -138,6 +167,13 @@ class Halves(BaseModel):
     final_weights: tuple[float, float] = Field(description="The same at the end, where the answer is read.")
 
 
+class Partial(BaseModel):
+    """How far a document was read by the deadline."""
+
+    read: float = Field(description="The share of its tokens.")
+    offset: int = Field(description="The character of the caller's text at which the last token read ends.")
+
+
 class ClassifiedDocument(BaseModel):
     """A document's answer, or its `error`."""
 
@@ -147,6 +183,8 @@ class ClassifiedDocument(BaseModel):
     probs: list[float] | None = None
     num_classes: int | None = None
     truncated: bool | None = None
+    partial: Partial | None = Field(None, description="Only where the deadline cut the reading short.")
+    state: str | None = Field(None, description="Send it back with further text to continue the document.")
     top: list[dict[str, Any]] | None = None
     raw_scores: list[float] | None = None
     steps: Steps | None = None
@@ -198,6 +236,15 @@ def parse_request(body: bytes) -> ClassifyRequest:
     return parse_body(ClassifyRequest, body)
 
 
+def parse_stream_request(body: bytes) -> StreamRequest:
+    """Read the body of ``POST /classify/stream``.
+
+    Raises:
+        InvalidRequest: with the first wrong field, what was expected there and what came.
+    """
+    return parse_body(StreamRequest, body)
+
+
 def parse_body(schema: type[SchemaT], body: bytes) -> SchemaT:
     """Read a body in JSON.
 
@@ -222,7 +269,7 @@ def _explain(schema: type[BaseModel], error: ValidationError) -> str:
         return f"Unknown field {place[:_SHOWN]!r}; expected some of {', '.join(schema.model_fields)}."
     if kind == "missing":
         return f"The field {place!r} is missing."
-    documents = place in ("input", "inputs") and kind != "too_short"
+    documents = place in ("input", "inputs") and kind != "too_short" and schema is not StreamRequest
     expected = "a string or a list of strings" if documents else problem["msg"]
     return f"Field {place or 'body'!r}: {expected}, got {_show(place, value)}."
 

@@ -23,6 +23,7 @@ from app.commands.rows import Row, format_of, open_text, read_rows
 from app.engine.registry import LoadedModel
 from app.errors import Problem
 from app.logs import configure_logs
+from app.read_request import Wanted
 from app.service import Service
 from app.settings import read_settings
 from app.text import Truncate
@@ -120,7 +121,7 @@ async def _classify_group(
     service: Service, model: LoadedModel, truncate: Truncate, rows: Sequence[Row]
 ) -> list[_Done]:
     texts = [row.text for row in rows if row.text is not None]
-    answers = iter(await service.classify(model, texts, truncate, _PATIENCE_SECONDS))
+    answers = iter(await service.classify(model, texts, Wanted(truncate), _PATIENCE_SECONDS))
     return [(row, None if row.text is None else next(answers)) for row in rows]
 
 

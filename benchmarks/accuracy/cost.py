@@ -15,6 +15,7 @@ from pathlib import Path
 
 from rich.console import Console
 
+from app.read_request import Wanted
 from app.service import Service
 from app.settings import read_settings
 from benchmarks.accuracy.grid import Row
@@ -72,7 +73,7 @@ async def _seconds(bundles: Path, texts: Sequence[str]) -> float:
     for _ in range(1 + _ROUNDS):  # the first warms up
         started = time.process_time()
         for start in range(0, len(texts), _AT_ONCE):
-            await service.classify(model, texts[start : start + _AT_ONCE], "error", _PATIENCE_SECONDS)
+            await service.classify(model, texts[start : start + _AT_ONCE], Wanted(), _PATIENCE_SECONDS)
         rounds.append(time.process_time() - started)
     await service.stop()
     return min(rounds[1:])

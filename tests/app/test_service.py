@@ -24,12 +24,12 @@ from app.errors import (
     ShuttingDown,
 )
 from app.metrics import Metrics
+from app.read_request import Wanted
 from app.scheduler.document import Array
 from app.scheduler.segments import Lane
 from app.scheduler.watch import RunControl
 from app.service import Service
 from app.settings import Settings, read_settings
-from tests.app.tiny import BUCKETS, WORDS
 
 LONG = "good bad film " * 7000
 
@@ -250,8 +250,8 @@ def test_answer_at_the_deadline_is_what_was_read_so_far_where_that_will_do(
             model = slow.find("reviews")
             (whole,) = await service.classify(model, [LONG])
             slow.seconds = 0.02
-            (partial,) = await service.classify(model, [LONG], deadline_seconds=0.5, partial=True)
-            (none,) = await service.classify(slow.find("topics"), [LONG], deadline_seconds=0.5, partial=True)
+            (partial,) = await service.classify(model, [LONG], Wanted(partial=True), 0.5)
+            (none,) = await service.classify(slow.find("topics"), [LONG], Wanted(partial=True), 0.5)
             assert isinstance(partial, Answer)
             assert partial.partial
             assert 0 < partial.share_read < 1
@@ -280,26 +280,6 @@ def test_followed_text_is_told_segment_by_segment(registry: Registry, settings: 
                     probabilities(answer), probabilities(whole)[: answer.reading.tokens]
                 )
             assert sample(service, "readtrace_documents_total", model=name) == 2
-
-    asyncio.run(scenario())
-
-
-@pytest.mark.parametrize("words", [3, 4, 16, 31, 50])
-def test_reading_goes_on_from_its_checkpoint_as_if_it_were_one(
-    registry: Registry, settings: Settings, words: int
-) -> None:
-    text = [WORDS.split()[index % 20] for index in range(77)]
-
-    async def scenario() -> None:
-        async with running(registry, settings) as service:
-            model = registry.find("reviews")
-            (whole,) = await service.classify(model, [" ".join(text)])
-            *_, first = [one async for one in service.follow(model, " ".join(text[:words]))]
-            checkpoint = first.reading.checkpoint
-            read = 0 if checkpoint is None else checkpoint.tokens
-            assert words - read < BUCKETS[0]
-            *_, second = [one async for one in service.follow(model, " ".join(text[read:]), start=checkpoint)]
-            np.testing.assert_array_equal(probabilities(second), probabilities(whole)[read:])
 
     asyncio.run(scenario())
 
