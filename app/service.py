@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import functools
 import gc
+import math
 import time
 from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -20,7 +21,7 @@ from app.continuation import BEGINNING, Continuation
 from app.engine.golden import compare
 from app.engine.loading import load_registry
 from app.engine.registry import LoadedModel, Registry
-from app.errors import NotReady, Problem, QueueFull, ShuttingDown, StartError
+from app.errors import DeadlineExceeded, NotReady, Problem, QueueFull, ShuttingDown, StartError, WaitTooLong
 from app.keys import Caller, KeyRing, read_keys
 from app.logs import get_logger
 from app.metrics import Metrics
@@ -37,7 +38,7 @@ from app.scheduler.threads import EngineThreads
 from app.scheduler.watch import Watch
 from app.settings import Settings
 from app.state_tokens import StateTokens, read_state_key
-from app.text import TokenEstimate, TokenizedText
+from app.text import CuttingPace, TokenEstimate, TokenizedText
 
 _STOP_SECONDS = 5.0  # a run is bounded by calibration, so a thread that takes longer hangs and is left behind
 
@@ -63,6 +64,7 @@ class Service:
         self.reloader = Reloader(settings, registry, metrics, ModelMetrics(metrics, registry).show)
         self._tokenizers = ThreadPoolExecutor(settings.tokenizer_threads, "tokenizer")
         self._lengths = TokenEstimate()
+        self._cutting = CuttingPace(settings.tokenizer_threads)
         self._tokenizing = 0  # documents
         self._reading = 0  # calls of _read
         self._idle = asyncio.Event()
@@ -301,17 +303,35 @@ class Service:
         if self._tokenizing + documents > self.settings.max_queued_documents:
             raise QueueFull(f"{self._tokenizing} documents wait to be cut into tokens.", 1)
         most_tokens = request.most_tokens(self.settings.max_document_tokens)
-        if sum(map(len, request.texts)) <= _SHORT_CHARACTERS:
+        characters = sum(map(len, request.texts))
+        if characters <= _SHORT_CHARACTERS:
             return self._learn(request.tokenize(most_tokens))
+        patience_seconds = request.deadline_seconds - time.monotonic()
+        if self._tokenizing:
+            self._refuse_waiting(characters, patience_seconds)
         self._tokenizing += documents
+        self._cutting.waiting += characters
         try:
-            return self._learn(
-                await asyncio.get_running_loop().run_in_executor(
+            async with asyncio.timeout(patience_seconds):  # which also takes a job back that has not begun
+                tokenized = await asyncio.get_running_loop().run_in_executor(
                     self._tokenizers, request.tokenize, most_tokens
                 )
-            )
+        except TimeoutError:
+            late = DeadlineExceeded("The time was up before the text was cut into tokens.")
+            return [(late, 0.0)] * documents
         finally:
             self._tokenizing -= documents
+            self._cutting.waiting -= characters
+        self._cutting.learn(characters, sum(seconds for _, seconds in tokenized))
+        return self._learn(tokenized)
+
+    def _refuse_waiting(self, characters: int, patience_seconds: float) -> None:
+        wait_seconds = self._cutting.wait_seconds(characters)
+        if wait_seconds > patience_seconds:
+            raise WaitTooLong(
+                f"What waits is cut into tokens in {wait_seconds:.1f} s; the deadline is in {patience_seconds:.1f} s.",
+                max(1, math.ceil(wait_seconds - patience_seconds)),
+            )
 
     def _learn(self, tokenized: Tokenized) -> Tokenized:
         self._lengths.learn(text for text, _ in tokenized if isinstance(text, TokenizedText))

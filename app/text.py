@@ -75,6 +75,27 @@ class TokenEstimate:
             self._characters += self._WEIGHT * (max(1.0, characters / tokens) - self._characters)
 
 
+class CuttingPace:
+    """How long texts wait to be cut, told by the characters that wait and what those before took."""
+
+    _WEIGHT = 0.1  # of the newest request
+    _BEGIN = 1e-7  # seconds a character: the fastest seen, so that nobody is refused before it is known
+    _MARGIN = 1.5  # the threads share their CPUs with the engine
+
+    def __init__(self, threads: int) -> None:
+        self._threads = threads
+        self._seconds = self._BEGIN  # a character
+        self.waiting = 0  # characters
+
+    def wait_seconds(self, characters: int) -> float:
+        """Until so many more are cut."""
+        return self._MARGIN * self._seconds * (self.waiting + characters) / self._threads
+
+    def learn(self, characters: int, seconds: float) -> None:
+        """Correct the pace by a request that was cut."""
+        self._seconds += self._WEIGHT * (seconds / max(1, characters) - self._seconds)
+
+
 def load_tokenizer(serialized: bytes) -> Tokenizer:
     """Read ``tokenizer.json`` once; truncation and padding are ours and stay off."""
     tokenizer = Tokenizer.from_buffer(serialized)

@@ -24,7 +24,7 @@ def write_page() -> None:
 def page(folder: Path = HERE) -> str:
     """The whole page, of the parts that have been measured."""
     parts = [_HEAD]
-    for name, write in (("soak", soak_part),):
+    for name, write in (("soak", soak_part), ("faults", faults_part)):
         if (folder / f"{name}.json").is_file():
             parts.append(write(json.loads((folder / f"{name}.json").read_text(encoding="utf-8"))))
     return "\n".join(parts)
@@ -76,6 +76,32 @@ def soak_part(report: dict[str, Any]) -> str:
     if report["examples"]:
         lines += ["", "What went wrong:", "", *(f"- {example}" for example in report["examples"])]
     return "\n".join([*lines, ""])
+
+
+def faults_part(report: dict[str, Any]) -> str:
+    """What every fault did to every contender."""
+    found = report["found"]
+    rows = [
+        [explanation, *(_trial(trials[fault]) for trials in found.values())]
+        for fault, explanation in report["faults"].items()
+    ]
+    lines = [
+        "## The same faults for Readtrace and its peers",
+        "",
+        _told(report),
+        "",
+        "All serve the same small bundle, one text a request, at most 64 in a batch, one worker; the peers run the",
+        "same handler around the graph (`peers/`). After each fault a good text is asked: *hung* or *died* where that",
+        "gets no answer. Only Readtrace knows deadlines, and is told of 2 seconds under overload.",
+        "",
+        *table(["fault", *found], rows),
+    ]
+    return "\n".join([*lines, ""])
+
+
+def _trial(trial: dict[str, str]) -> str:
+    after = trial["after"]
+    return trial["what"] if after in ("fine", "-") else f"{trial['what']}; **{after}**"
 
 
 def table(head: list[str], rows: list[list[str]]) -> list[str]:

@@ -3,18 +3,33 @@
 from __future__ import annotations
 
 import json
+import resource
+import signal
+import time
+from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from pathlib import Path
 
 import httpx
 import pytest
 
-from tests.app.test_lifecycle import metric, until
-from tests.app.tiny import FATAL, VOID, write_fragile
+from app.bundle import TOKENIZER
+from app.text import load_tokenizer, tokenize
+from tests.app.test_lifecycle import metric, reload, until
+from tests.app.tiny import FATAL, VOID, write_all, write_fragile
+from tests.readme import BUNDLES
 from tests.service import Server, running_server
 from tests.wire import connect, post
 
 GOOD = [f"good film {'bad ' * (number % 20)}end" for number in range(63)]
+CALLERS = 40
+ODD_TEXTS = (
+    "שלום good עולם, مرحبا film",
+    "\U0001f468\u200d\U0001f469\u200d\U0001f467 good \U0001f1e9\U0001f1ea film \u2764\ufe0f",
+    "\u202egood\u202c film e\u0301 İstanbul ß",
+)
 
 
 @pytest.fixture(scope="module")
@@ -76,3 +91,69 @@ def test_clients_that_vanish_take_nobody_with_them(server: Server) -> None:
         assert len({json.dumps(answer.json()["data"]) for answer in answers}) == 1
         until(lambda: metric(client, "queue_documents") == 0)
         assert metric(client, "disconnects_total") > before
+
+
+def test_overload_is_refused_and_over_when_it_ends(bundles: Path) -> None:
+    """Ten times the work that fits into the deadline, by clients that heed no ``Retry-After``."""
+    body: dict[str, object] = {"input": ["good bad film , " * 10] * 64, "model": "reviews", "explain": "none"}
+    with running_server(bundles) as server, server.client() as client:
+        took = min(timed(client, body) for _ in range(3))
+        deadline_ms = round(1000 * max(0.5, 8 * took))
+        statuses: Counter[int] = Counter()
+        end = time.monotonic() + 3
+
+        def ask_on(_: int) -> None:
+            while time.monotonic() < end:
+                answer = client.post("/classify", json=body | {"deadline_ms": deadline_ms})
+                statuses[answer.status_code] += 1
+                assert answer.status_code != 503 or int(answer.headers["retry-after"]) >= 1
+
+        with ThreadPoolExecutor(CALLERS) as callers:
+            list(callers.map(ask_on, range(CALLERS)))
+        assert set(statuses) <= {200, 503, 504}
+        assert statuses[200] > 0
+        assert statuses[503] > 0
+        until(lambda: metric(client, "queue_documents") == 0, deadline_ms / 1000 + 1)
+        answer = client.post("/classify", json={"input": "good film", "deadline_ms": deadline_ms})
+        assert answer.status_code == 200
+
+
+def timed(client: httpx.Client, body: dict[str, object]) -> float:
+    started = time.monotonic()
+    assert client.post("/classify", json=body).status_code == 200
+    return time.monotonic() - started
+
+
+def test_service_that_can_write_no_file_serves_and_reloads(tmp_path: Path) -> None:
+    """As on a full disk or a read-only file system: no file may grow by a byte."""
+    root = write_all(tmp_path)
+    with no_file_can_be_written(), running_server(root) as server, server.client() as client:
+        assert client.post("/classify", json={"input": "good film"}).status_code == 200
+        reload(server, client)
+        for path in ("/", "/docs", "/v1/models", "/health/ready"):
+            assert client.get(path).status_code == 200, path
+        server.process.send_signal(signal.SIGTERM)
+        assert server.process.wait(10) == 0
+
+
+@contextmanager
+def no_file_can_be_written() -> Iterator[None]:
+    """For the processes that are started meanwhile; pipes and sockets are no files."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (0, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+
+
+@pytest.mark.parametrize("name", ["ag-news", "imdb", "sst2"])
+def test_offsets_of_shipped_tokenizers_slice_the_callers_own_text(name: str) -> None:
+    tokenizer = load_tokenizer((BUNDLES / name / "1" / TOKENIZER).read_bytes())
+    for text in ODD_TEXTS:
+        cut = tokenize(tokenizer, text, 1000, "error")
+        starts, ends = cut.offsets[:, 0], cut.offsets[:, 1]
+        assert "".join(cut.tokens).replace(" ", "") in text.replace(" ", "")
+        assert all(starts < ends)
+        assert all(starts[1:] >= ends[:-1])
+        assert {"good", "film"} <= set(cut.tokens)

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 import time
 import tracemalloc
 from collections.abc import AsyncIterator, Mapping
@@ -30,6 +31,7 @@ from app.scheduler.segments import Lane
 from app.scheduler.watch import RunControl
 from app.service import Service
 from app.settings import Settings, read_settings
+from app.text import CuttingPace, TokenizedText, tokenize
 
 LONG = "good bad film " * 7000
 
@@ -159,6 +161,42 @@ def test_poison_in_a_batch_fails_alone(registry: Registry, settings: Settings) -
             assert isinstance(answers[-1], ReadingFailed)
 
     asyncio.run(scenario())
+
+
+def test_deadline_counts_while_a_text_waits_for_the_tokenizer(
+    registry: Registry, bundles: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    let_go, cut = threading.Event(), []
+
+    def held(tokenizer: object, text: str, *rest: Any) -> TokenizedText:
+        cut.append(text)
+        assert let_go.wait(20)
+        return tokenize(tokenizer, text, *rest)  # type: ignore[arg-type]
+
+    async def scenario() -> None:
+        monkeypatch.setattr("app.read_request.tokenize", held)
+        async with running(registry, read_settings(bundles=bundles, tokenizer_threads=1)) as service:
+            model = registry.find("reviews")
+            first = asyncio.create_task(service.classify(model, ["good " * 1000]))
+            await asyncio.sleep(0)
+            started = time.monotonic()
+            (late,) = await service.classify(model, ["bad " * 1000], deadline_seconds=0.05)
+            assert isinstance(late, DeadlineExceeded)
+            assert time.monotonic() - started < 5
+            let_go.set()
+            assert isinstance((await first)[0], Answer)
+            assert cut == ["good " * 1000]  # nobody waits for the other one any more
+
+    asyncio.run(scenario())
+
+
+def test_request_that_would_wait_too_long_for_the_tokenizer_is_refused() -> None:
+    pace = CuttingPace(threads=2)
+    assert pace.wait_seconds(1000) < 0.001
+    for _ in range(200):
+        pace.learn(characters=1000, seconds=0.5)
+    pace.waiting = 7000
+    assert pace.wait_seconds(1000) == pytest.approx(1.5 * 8 * 0.5 / 2, rel=0.01)
 
 
 def test_texts_waiting_for_the_tokenizer_are_bounded(registry: Registry, bundles: Any) -> None:
