@@ -36,7 +36,7 @@ def test_answers_are_as_documented(moderating: Server, mode: GenerationMode) -> 
         if mode is GenerationMode.NEGATIVE and not operation.body:
             continue  # any text may stand for a path's part, so nothing can be wrong
 
-        @settings(max_examples=6, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
+        @settings(max_examples=6, derandomize=True, suppress_health_check=list(HealthCheck))
         @given(operation.as_strategy(mode))
         def check(case: Any) -> None:
             case.call_and_validate(checks=_CHECKS)

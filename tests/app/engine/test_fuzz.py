@@ -38,7 +38,6 @@ VALUES = st.one_of(
 GRAPH_CHANGES = ("op", "domain", "drop", "swap", "input", "attribute", "dims", "external", "type")
 fuzz = settings(
     max_examples=50,
-    deadline=None,
     derandomize=True,
     suppress_health_check=[HealthCheck.function_scoped_fixture],
 )

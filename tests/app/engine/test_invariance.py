@@ -80,7 +80,7 @@ def assert_same_bits(one: dict[str, Array], other: dict[str, Array], names: tupl
 
 
 @pytest.mark.parametrize("name", MODELS)
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(texts=st.lists(TEXTS, min_size=1, max_size=70))
 def test_alone_equals_any_batch(registry: Registry, name: str, texts: list[str]) -> None:
     model = registry.find(name)
@@ -95,7 +95,7 @@ def shipped() -> Registry:
     return load_registry(read_settings(bundles=BUNDLES, max_run_seconds=0.005))
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(data=st.data())
 def test_shipped_models_give_the_same_bits_alone_and_in_any_batch(
     shipped: Registry, data: st.DataObject
@@ -112,7 +112,7 @@ def test_shipped_models_give_the_same_bits_alone_and_in_any_batch(
         assert_same_bits(batched, dict(read_alone(model, one)), names)
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(data=st.data())
 def test_shipped_models_give_the_same_bits_however_the_text_is_cut(
     shipped: Registry, data: st.DataObject
@@ -127,7 +127,7 @@ def test_shipped_models_give_the_same_bits_however_the_text_is_cut(
 
 
 @pytest.mark.parametrize("name", MODELS)
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(text=TEXTS)
 def test_segments_equal_the_whole(registry: Registry, bundles: Path, name: str, text: str) -> None:
     model = registry.find(name)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from app.errors import QueueFull, Refused, WaitTooLong
@@ -30,7 +30,6 @@ def submit(bench: Bench, texts: list[list[int]], patience_seconds: float) -> Non
     bench.scheduler.submit([bench.document(ids, bench.clock() + patience_seconds) for ids in texts])
 
 
-@settings(deadline=None)
 @given(st.lists(TEXTS, max_size=6), TEXTS, st.sampled_from([0.05, 0.2, 1.0]))
 def test_caller_that_waits_as_told_is_let_in(
     queued: list[list[list[int]]], texts: list[list[int]], patience_seconds: float

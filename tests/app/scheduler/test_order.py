@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from app.scheduler.document import Document
@@ -73,7 +73,6 @@ def test_later_segments_of_a_long_document_let_short_long_ones_pass() -> None:
     assert not answered(bench, long)
 
 
-@settings(deadline=None)
 @given(
     st.lists(st.integers(1, 8), min_size=1, max_size=6),
     st.floats(0.1, 3600),

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from app.errors import (
@@ -35,7 +35,6 @@ def check_outcome(bench: Bench, document: Document) -> None:
         np.testing.assert_array_equal(outcome.steps["probabilities"], expected(ids))
 
 
-@settings(deadline=None)
 @given(st.lists(ANY_TOKEN_IDS, min_size=1, max_size=12))
 def test_bad_documents_fail_alone_and_all_are_answered_once(texts: list[list[int]]) -> None:
     bench = Bench()
