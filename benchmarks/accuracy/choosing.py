@@ -22,6 +22,7 @@ _NEEDS = {
     "how long each memory group remembers": "forgetting rates",
     "which clock each memory group runs on": "group activity",
 }
+_CHOICE = 3  # fewer models are no choice to advise on
 _ENOUGH = 0.5  # points: a cheaper model that loses no more than this is the better buy
 
 _HEAD = """# Which architecture for which need
@@ -44,7 +45,11 @@ class _Candidate:
 
 def write_guide(grid: Mapping[str, Row], results: Mapping[str, RowResult]) -> str:
     """The page: for each kind of text a table and what to take."""
-    parts = [_HEAD]
+    trained = sum(len(result.units) for result in results.values())
+    parts = [
+        _HEAD,
+        f"Trained so far: {trained} of the grid's {sum(len(row.units) for row in grid.values())} trainings.\n",
+    ]
     for kind, sets in _KINDS.items():
         measured = {
             name: result
@@ -53,6 +58,8 @@ def write_guide(grid: Mapping[str, Row], results: Mapping[str, RowResult]) -> st
         }
         if compared := _compared(grid, measured):
             candidates = _candidates(grid, measured, compared)
+            if len(candidates) < _CHOICE:
+                continue
             parts += [f"## {kind}\n", _advice(candidates), _table(grid, candidates, compared)]
     return "\n".join(parts)
 
@@ -78,7 +85,9 @@ def _compared(grid: Mapping[str, Row], measured: Mapping[str, RowResult]) -> lis
 def _candidates(
     grid: Mapping[str, Row], measured: Mapping[str, RowResult], sets: Sequence[str]
 ) -> list[_Candidate]:
-    names = {grid[name].model_name for name in measured}
+    names = dict.fromkeys(
+        grid[name].model_name for name in measured
+    )  # in the grid's order, also where accuracies tie
     found = []
     for model in names:
         rows = [f"{set_name}/{model}" for set_name in sets]

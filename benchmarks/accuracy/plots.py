@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.ticker import NullFormatter, ScalarFormatter
 
 from benchmarks.accuracy.grid import Row
 from benchmarks.accuracy.results import RowResult
@@ -62,7 +63,7 @@ def _cost(grid: Grid, results: Results) -> Figure | None:
     sets = {title: names for title, names in sets.items() if len(names) > 1}
     if not sets:
         return None
-    columns = 3
+    columns = min(3, len(sets))
     figure = _figure(columns, -(-len(sets) // columns))
     for index, (title, names) in enumerate(sets.items(), start=1):
         axes = figure.add_subplot(-(-len(sets) // columns), columns, index)
@@ -78,6 +79,9 @@ def _cost(grid: Grid, results: Results) -> Figure | None:
                 fontsize=6,
             )
         axes.set_xscale("log")
+        axes.xaxis.set_major_formatter(ScalarFormatter())
+        axes.xaxis.set_minor_formatter(NullFormatter())
+        axes.margins(x=0.25)
         _label(axes, title, "processor µs a document", "test accuracy, %")
     return figure
 
