@@ -16,7 +16,7 @@ serve: $(VENV)/.serve-$(RUNTIME)  ## serve the shipped bundles (HOST=, PORT=, BU
 test: $(VENV)/.test  ## everything that .ci/run checks: lint, types, tests
 	sh tests/install_programs.sh
 	$(MAKE) lint
-	PATH="$(CURDIR)/$(VENV)/bin:$$PATH" $(VENV)/bin/pytest
+	PATH="$(CURDIR)/$(VENV)/bin:$$PATH" $(VENV)/bin/pytest --numprocesses auto --dist loadfile
 
 lint: $(VENV)/.test  ## style, import rule, types
 	$(VENV)/bin/ruff check
