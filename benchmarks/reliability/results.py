@@ -92,7 +92,8 @@ def faults_part(report: dict[str, Any]) -> str:
         "",
         "All serve the same small bundle, one text a request, at most 64 in a batch, one worker; the peers run the",
         "same handler around the graph (`peers/`). After each fault a good text is asked: *hung* or *died* where that",
-        "gets no answer. Only Readtrace knows deadlines, and is told of 2 seconds under overload.",
+        "gets no answer. Only Readtrace knows deadlines, and is told of 2 seconds under overload. Each fault was",
+        "tried once: read what happened, not how fast.",
         "",
         *table(["fault", *found], rows),
     ]
