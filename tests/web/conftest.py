@@ -24,8 +24,9 @@ def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         yield server.url
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
+    """Closed with its module: while it is open its event loop counts as running, and `asyncio.run` of other tests fails."""
     with running_browser() as chromium:
         yield chromium
 
