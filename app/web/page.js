@@ -8,7 +8,7 @@ import { count, element } from "./dom.js";
 import { EvidenceView } from "./evidence_view.js";
 import { examplesFor } from "./examples.js";
 import { makeReading } from "./reading.js";
-import { Problem, classify, listModels } from "./service.js";
+import { Problem, classify, listModels, useKey } from "./service.js";
 
 const byId = (id) => document.getElementById(id);
 const documentView = new DocumentView(byId("document"), (index) => select(index));
@@ -102,6 +102,7 @@ function showProblem(error) {
   if (error.retryAfterSeconds) {
     parts.push(element("p", "", `Try again in ${count(error.retryAfterSeconds, "second")}.`));
   }
+  if (error.asksForKey) parts.push(element("p", "", "Enter a key of this service under “API key”."));
   const context = [error.status && `Status ${error.status}`, error.requestId && `request ${error.requestId}`];
   parts.push(element("p", "note", context.filter(Boolean).join(" · ")));
   byId("problem").replaceChildren(...parts);
@@ -110,6 +111,22 @@ function showProblem(error) {
   byId("result").hidden = true;
   byId("status").textContent = "";
   bringIntoView(byId("problem"));
+  if (error.asksForKey) askForKey();
+}
+
+function askForKey() {
+  byId("key-field").open = true;
+  byId("key").select();
+}
+
+async function enterKey() {
+  useKey(byId("key").value);
+  await loadModels();
+  byId("key-field").open = false;
+  byId("text").focus();
+  if (byId("problem").hidden) return;
+  byId("problem").hidden = true;
+  byId("welcome").hidden = false;
 }
 
 /** On a narrow screen the result stands below the form, out of sight. */
@@ -123,14 +140,22 @@ function setBusy(busy) {
 }
 
 async function loadModels() {
-  models = await listModels();
+  models = []; // those of another key would be offered in vain
+  try {
+    models = await listModels();
+  } finally {
+    offerModels();
+  }
+  if (!chosenModel()) throw new Problem("No model is ready", "The service refused every model it found.");
+  changeModel();
+}
+
+function offerModels() {
   const ready = models.filter((model) => model.state === "ready");
   const options = ready.map((model) => new Option(model.id, model.id, model.default, model.default));
-  byId("model").replaceChildren(...options);
+  byId("model").replaceChildren(...(ready.length ? options : [new Option("None")]));
   byId("model").disabled = byId("classify").disabled = ready.length === 0;
   showRefused(models.filter((model) => model.state === "refused"));
-  if (ready.length === 0) throw new Problem("No model is ready", "The service refused every model it found.");
-  changeModel();
 }
 
 function showRefused(refused) {
@@ -168,4 +193,8 @@ byId("text").addEventListener("keydown", (event) => {
   if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) submit();
 });
 byId("model").addEventListener("change", changeModel);
+byId("access").addEventListener("submit", (event) => {
+  event.preventDefault();
+  enterKey().catch(showProblem);
+});
 loadModels().catch(showProblem);

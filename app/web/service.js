@@ -15,6 +15,25 @@ export class Problem extends Error {
     this.requestId = context.requestId;
     this.retryAfterSeconds = context.retryAfterSeconds;
   }
+
+  /** Whether another API key, or one at all, is what helps. */
+  get asksForKey() {
+    return this.status === 401 || this.status === 403;
+  }
+}
+
+let apiKey = ""; // nowhere else: what a browser stores or has in an address, others can read
+
+/**
+ * Send a key with every request from now on; an empty one is none.
+ *
+ * @throws {Problem} it has characters that no key has
+ */
+export function useKey(text) {
+  apiKey = "";
+  const key = text.trim();
+  if (!/^[\x21-\x7e]*$/.test(key)) throw new Problem("This is no API key", "Expected letters, digits, “-” and “_” only.");
+  apiKey = key;
 }
 
 /** @returns {Promise<object[]>} the models that the service knows, refused ones included */
@@ -66,8 +85,9 @@ async function request(path, options = {}) {
 }
 
 async function reach(path, options) {
+  const headers = apiKey ? { ...options.headers, authorization: `Bearer ${apiKey}` } : options.headers;
   try {
-    return await fetch(path, options);
+    return await fetch(path, { ...options, headers });
   } catch (error) {
     if (error.name === "AbortError") throw error;
     throw new Problem("The service cannot be reached", "Check that it is running, then try again.");

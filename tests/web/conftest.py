@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 
 import pytest
 from playwright.sync_api import Browser, ConsoleMessage, Page
@@ -26,14 +27,22 @@ def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
-    """Closed with its module: while it is open its event loop counts as running, and `asyncio.run` of other tests fails."""
+    """Closed with its module: its open event loop counts as running, and `asyncio.run` of other tests fails."""
     with running_browser() as chromium:
         yield chromium
 
 
 @pytest.fixture
 def page(browser: Browser, url: str) -> Iterator[Page]:
-    """The page, opened. Whatever the test does, only the service is asked and the console stays clean."""
+    """The page, opened, of a service without keys."""
+    with watched_page(browser, url) as watched:
+        open_page(watched, url)
+        yield watched
+
+
+@contextmanager
+def watched_page(browser: Browser, url: str) -> Iterator[Page]:
+    """An empty page. Whatever the test does, only the service is asked and the console stays clean."""
     context = browser.new_context(viewport={"width": 1280, "height": 860}, color_scheme="light")
     opened = context.new_page()
     faults: list[str] = []
@@ -41,7 +50,6 @@ def page(browser: Browser, url: str) -> Iterator[Page]:
     opened.on("console", lambda message: faults.append(message.text) if is_fault(message) else None)
     opened.on("pageerror", lambda error: faults.append(str(error)))
     opened.on("request", lambda request: requested.append(request.url))
-    open_page(opened, url)
     yield opened
     context.close()
     assert faults == []
