@@ -1,7 +1,7 @@
 /** The answer and what it cost: classes with their probabilities, and the facts beside them. */
 
 import { count, digits, element, milliseconds, percent, sentence, signed, swatch } from "./dom.js";
-import { classColour, groupColour, leading, wordAt } from "./reading.js";
+import { HALVES, classColour, groupColour, leading } from "./reading.js";
 
 /** Fill the answer card. */
 export function showAnswer(reading, answer, model) {
@@ -34,6 +34,9 @@ export function showFacts(reading, answer, timing) {
   if (answer.forgetting) {
     facts.push(["Forgetting rate by memory group", answer.forgetting.mean_rates.map(percent).join(" · ")]);
   }
+  if (answer.halves) {
+    facts.push(["Said by the fast and the slow half", answer.halves.final_weights.map(signed).join(" · ")]);
+  }
   facts.push(["Time in the service", describeStages(timing)]);
   facts.push(["Round trip", milliseconds(timing.roundTripMs)]);
   const rows = facts.map(([name, value]) => element("div", "", element("dt", "", name), element("dd", "", value)));
@@ -60,7 +63,7 @@ function describeStages({ stages }) {
 
 /** Show the probabilities after one word. */
 export function showReadout(reading, index) {
-  const head = element("p", "head", "After ", element("strong", "", wordAt(reading, index)));
+  const head = element("p", "head", "After ", element("strong", "", reading.tokens[index]));
   if (reading.skipped?.[index]) head.append(element("span", "badge", "skipped"));
   if (reading.skimmed?.[index]) head.append(element("span", "badge", "skimmed"));
   const place = `word ${digits(index + 1)} of ${digits(reading.spans.length)}`;
@@ -77,6 +80,9 @@ export function showReadout(reading, index) {
   if (reading.ngramShare) shares.append(makeShare("features won here", percent(reading.ngramShare[index])));
   reading.forgettingRates?.[index].forEach((rate, group) => {
     shares.append(makeShare(swatch(groupColour(group)), `group ${group + 1} forgets`, percent(rate)));
+  });
+  reading.halfWeights?.[index].forEach((weight, half) => {
+    shares.append(makeShare(swatch(groupColour(half)), HALVES[half], signed(weight)));
   });
   if (reading.periods) shares.append(makeGroups(reading.periods, index));
   document.getElementById("readout").replaceChildren(head, shares);
@@ -109,6 +115,9 @@ export function showLegend(reading, trace) {
   reading.forgettingRates?.[0].forEach((_, group) => {
     const name = group === 0 ? "memory group 1, the slowest" : `memory group ${group + 1}`;
     entries.push(element("li", "", swatch(groupColour(group)), name));
+  });
+  reading.halfTau?.forEach((tau, half) => {
+    entries.push(element("li", "", swatch(groupColour(half)), `${HALVES[half]}, τ ${tau.toFixed(2)}`));
   });
   document.getElementById("legend").replaceChildren(...entries);
   const kind = element("span", "badge", reading.causal ? "Causal" : "Not causal");

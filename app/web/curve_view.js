@@ -31,6 +31,7 @@ export class CurveView {
     this.chart = chart;
     this.words = chart.series[0].values.length;
     this.lowest = chart.levels[0].value;
+    this.highest = chart.levels.at(-1).value;
     this.selected = this.words - 1;
     this.container.setAttribute("aria-valuemin", 1);
     this.container.setAttribute("aria-valuemax", this.words);
@@ -149,7 +150,7 @@ export class CurveView {
   }
 
   #y(value) {
-    const share = (value - this.lowest) / (1 - this.lowest);
+    const share = (value - this.lowest) / (this.highest - this.lowest);
     return this.height - MARGIN.bottom - share * (this.height - MARGIN.top - MARGIN.bottom);
   }
 }

@@ -95,6 +95,10 @@ export class DocumentView {
 function makeWord(reading, index) {
   const word = element("span", "word", reading.text.slice(...reading.spans[index]));
   word.dataset.index = index;
+  if (!word.textContent) {
+    word.classList.add("added");
+    word.dataset.token = reading.tokens[index]; // drawn by the style sheet: it is no part of the text
+  }
   if (reading.skipped?.[index]) {
     word.classList.add("skipped");
   } else {

@@ -47,7 +47,7 @@ function describeNgrams({ answer }) {
 
 function makeRow(reading, entry, index) {
   const { first, last, weight, share, colour, strength } = entry;
-  const text = reading.text.slice(reading.spans[first][0], reading.spans[last][1]);
+  const text = reading.text.slice(reading.spans[first][0], reading.spans[last][1]) || reading.tokens[first]; // [CLS] stands nowhere
   const bar = element("span", weight < 0 ? "bar against" : "bar");
   bar.style.setProperty("--colour", colour);
   bar.style.setProperty("--share", strength);

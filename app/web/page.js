@@ -1,7 +1,7 @@
 /** The page: what is pasted goes to the service, and its reading is shown. */
 
 import { showAnswer, showFacts, showLegend, showReadout } from "./answer_view.js";
-import { answerChart, forgettingChart } from "./charts.js";
+import { answerChart, forgettingChart, halvesChart } from "./charts.js";
 import { CurveView } from "./curve_view.js";
 import { DocumentView } from "./document_view.js";
 import { count, element } from "./dom.js";
@@ -17,7 +17,10 @@ const selectAndReveal = (index) => {
   documentView.reveal();
 };
 const curveView = new CurveView(byId("curve"), selectAndReveal);
-const forgettingView = new CurveView(byId("forgetting-curve"), selectAndReveal);
+const memoryViews = [
+  { figure: byId("forgetting"), view: new CurveView(byId("forgetting-curve"), selectAndReveal), makeChart: forgettingChart },
+  { figure: byId("halves"), view: new CurveView(byId("halves-curve"), selectAndReveal), makeChart: halvesChart },
+];
 const evidenceView = new EvidenceView(byId("evidence"), (entry) => {
   documentView.highlight(entry);
   if (entry) selectAndReveal(entry.last);
@@ -38,6 +41,10 @@ const ARCHITECTURES = {
   c_lstm: "C-LSTM",
   self_attentive_lstm: "self-attentive LSTM",
   rnn: "RNN",
+  gru: "GRU",
+  mtgru: "MTGRU",
+  hl_mtgru: "HL-MTGRU",
+  encoder: "pretrained encoder",
   bag_of_words: "bag of words",
 };
 let models = [];
@@ -47,7 +54,7 @@ let running = null; // AbortController of the request under way
 function select(index) {
   documentView.select(index);
   curveView.select(index);
-  if (reading.forgettingRates) forgettingView.select(index);
+  for (const { figure, view } of memoryViews) if (!figure.hidden) view.select(index);
   showReadout(reading, index);
 }
 
@@ -83,8 +90,11 @@ function showResult(answer, model, timing) {
   showLegend(reading, model.explains.trace);
   documentView.show(reading);
   curveView.show(answerChart(reading));
-  byId("forgetting").hidden = !reading.forgettingRates;
-  if (reading.forgettingRates) forgettingView.show(forgettingChart(reading));
+  for (const { figure, view, makeChart } of memoryViews) {
+    const chart = makeChart(reading);
+    figure.hidden = !chart;
+    if (chart) view.show(chart);
+  }
   evidenceView.show(reading);
   select(reading.spans.length - 1);
   bringIntoView(byId("result"));

@@ -1,5 +1,6 @@
 /** One text as it was read: its words, what the model held for likely after each, and their colours. */
 
+export const HALVES = ["fast half", "slow half"];
 const PALETTE_SIZE = 8; // --class-0 … --class-7 in page.css
 
 /**
@@ -9,6 +10,7 @@ const PALETTE_SIZE = 8; // --class-0 … --class-7 in page.css
  * @property {number[][]} probabilities one row per word, one column per label
  * @property {number[] | null} sentiment one value in [-1, 1] per word, or null for models without polarity
  * @property {number[] | null} polarity one value in [-1, 1] per label
+ * @property {string[]} tokens
  * @property {[number, number][]} spans where each word stands in `text`, in UTF-16 units
  * @property {boolean[] | null} skipped
  * @property {number[] | null} keepProbability
@@ -17,6 +19,8 @@ const PALETTE_SIZE = 8; // --class-0 … --class-7 in page.css
  * @property {number[] | null} readProbability
  * @property {number[][] | null} forgettingRates one row per word, one column per memory group, the slowest first
  * @property {number[] | null} periods of the memory groups: group k runs at every so many-th word
+ * @property {[number, number][] | null} halfWeights per word, what the fast and the slow units add to the answer's logit
+ * @property {[number, number] | null} halfTau how slow they are
  * @property {number[] | null} attention one share per word
  * @property {number[] | null} ngramShare per word, the share of the features won by windows that end there
  * @property {Evidence[] | null} evidence what decided, the strongest first
@@ -41,6 +45,7 @@ export function makeReading(text, answer, labels, model) {
     probabilities: steps.probs,
     sentiment: steps.sentiment ?? null,
     polarity: model.polarity ?? null,
+    tokens: steps.tokens,
     spans: utf16Spans(text, steps.offsets),
     skipped: skipMap?.skipped ?? null,
     keepProbability: skipMap?.keep_probability ?? null,
@@ -49,6 +54,8 @@ export function makeReading(text, answer, labels, model) {
     readProbability: skimMap?.read_probability ?? null,
     forgettingRates: answer.forgetting?.rates ?? null,
     periods: answer.groups?.periods ?? null,
+    halfWeights: answer.halves?.weights ?? null,
+    halfTau: answer.halves?.tau ?? null,
     attention: answer.attention?.weights ?? null,
     ngramShare: answer.ngrams?.share ?? null,
     answer: answer.label,
@@ -83,11 +90,6 @@ export function utf16Spans(text, offsets) {
   const unitOf = [0];
   for (const character of text) unitOf.push(unitOf.at(-1) + character.length);
   return offsets.map(([start, end]) => [unitOf[start], unitOf[end]]);
-}
-
-/** @returns {string} the word as it stands in the text */
-export function wordAt(reading, index) {
-  return reading.text.slice(...reading.spans[index]);
 }
 
 /** @returns {number} the index of the largest value */

@@ -3,12 +3,12 @@
 ``write_reviews`` writes a one-pass LSTM with polarity and memory groups, ``write_topics`` a model of two
 passes: a backward LSTM that writes a feature per word, and a forward LSTM that skips words by it;
 ``write_phrases`` writes a model that pools features of every two neighbouring words; ``write_memories`` an LSTM that
-tells forgetting rates, skims, and attends; ``write_fragile`` an LSTM that cannot read two of its words.
+tells forgetting rates, skims, and attends; ``write_halves`` an LSTM of fast and slow units, whose tokenizer adds a
+token; ``write_fragile`` an LSTM that cannot read two of its words.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +17,7 @@ import onnx
 import onnxruntime as ort
 from numpy.typing import NDArray
 from onnx import TensorProto, helper, numpy_helper
-from tokenizers import Tokenizer, models, normalizers, pre_tokenizers
+from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors
 
 from app.bundle import (
     CARD,
@@ -25,6 +25,7 @@ from app.bundle import (
     TOKENIZER,
     GoldenDocument,
     GroupSpec,
+    HalfSpec,
     Manifest,
     PassSpec,
     TensorSpec,
@@ -38,6 +39,7 @@ BUCKETS = (4, 8, 16)
 LONGEST = 40_000
 GOLDEN_TEXTS = ("A good film !", "bad " * 37 + "end")
 WORDS = "a the is it was not film movie good bad great dull market team score win loss stocks space end . , !"
+START = "[START]"  # what the tokenizer of `write_halves` adds
 VOID = "void"  # what `write_fragile` answers with no number
 FATAL = "fatal"  # what makes its graph raise
 _HIDDEN = 8
@@ -68,8 +70,8 @@ class _Graph:
     def weight(self, name: str, *shape: int) -> str:
         return self.constant(name, self._random.normal(0, 0.7, shape).astype(np.float32))
 
-    def embed(self) -> str:
-        self.weight("embedding", len(WORDS.split()) + 2, _EMBEDDING)
+    def embed(self, words: int = len(WORDS.split()) + 2) -> str:
+        self.weight("embedding", words, _EMBEDDING)
         return self.add("Gather", ["embedding", "token_ids"], ["embedded"])  # (rows, length, embedding)
 
     def lstm(self, prefix: str, words: str, inputs: int, direction: str) -> str:
@@ -246,6 +248,30 @@ def write_memories(root: Path, name: str = "memories", version: str = "1", seed:
     )
 
 
+def write_halves(root: Path, name: str = "halves", version: str = "1", seed: int = 7) -> Path:
+    """Write the bundle of fast and slow units, half of the LSTM's each, and return its folder."""
+    folder = _folder(root, name, version)
+    half_logits = TensorSpec(name="half_logits", shape=(2, 3))
+    reading = PassSpec(name="read", graph="read.onnx", states=_states(""), steps=(*_answer(3), half_logits))
+    start = len(WORDS.split()) + 2
+    _halved_graph(seed, words=start + 1).save(folder / reading.graph, reading)
+    cutter = tokenizer(**{START: start})
+    cutter.add_special_tokens([START])
+    cutter.post_processor = processors.TemplateProcessing(
+        single=f"{START} $A", special_tokens=[(START, start)]
+    )
+    units = _HIDDEN // 2
+    return _finish(
+        folder,
+        (reading,),
+        cutter,
+        architecture="hl_mtgru",
+        labels=("business", "sports", "science"),
+        trace=TraceSpec(causal=True, meaning="The answer for the words so far."),
+        halves=(HalfSpec(units=units, tau=1.25), HalfSpec(units=units, tau=4.0)),
+    )
+
+
 def write_fragile(root: Path, name: str = "fragile", version: str = "1", seed: int = 6) -> Path:
     """Write the bundle that cannot read two of its words, and return its folder.
 
@@ -272,7 +298,7 @@ def write_fragile(root: Path, name: str = "fragile", version: str = "1", seed: i
     return _finish(
         folder,
         (reading,),
-        {VOID: void, FATAL: 1000},
+        tokenizer(**{VOID: void, FATAL: 1000}),
         architecture="lstm",
         labels=("negative", "positive"),
         polarity=(-1.0, 1.0),
@@ -310,6 +336,22 @@ def _telling_graph(seed: int) -> _Graph:
     graph.add("Identity", ["total_next"], ["attention_sum"])
     graph.add("Mul", ["total", "nothing"], ["none"])
     graph.add("Add", ["none", "one"], ["attention_largest"])
+    return graph
+
+
+def _halved_graph(seed: int, words: int) -> _Graph:
+    """An LSTM whose units say their part of the logits by halves, beside the bias."""
+    graph, units = _Graph(seed), _HIDDEN // 2
+    hidden = graph.lstm("", graph.embed(words), _EMBEDDING, "forward")
+    graph.constant("axis2", np.array([2], np.int64))
+    graph.add("Split", [hidden], ["fast", "slow"], axis=2, num_outputs=2)
+    for half in ("fast", "slow"):
+        graph.add("Unsqueeze", [graph.dense(half, units, 3, f"{half}_sums"), "axis2"], [f"{half}_part"])
+    graph.add("Concat", ["fast_part", "slow_part"], ["half_logits"], axis=2)  # (rows, length, 2, classes)
+    graph.weight("bias", 3)
+    graph.add("ReduceSum", ["half_logits", "axis2"], ["said"], keepdims=0)
+    graph.add("Add", ["said", "bias"], ["logits"])
+    graph.add("Softmax", ["logits"], ["probabilities"], axis=-1)
     return graph
 
 
@@ -385,9 +427,9 @@ def _folder(root: Path, name: str, version: str) -> Path:
 
 
 def _finish(
-    folder: Path, passes: tuple[PassSpec, ...], more_words: Mapping[str, int] | None = None, **described: Any
+    folder: Path, passes: tuple[PassSpec, ...], cutter: Tokenizer | None = None, **described: Any
 ) -> Path:
-    tokenizer(**(more_words or {})).save(str(folder / TOKENIZER))
+    (cutter or tokenizer()).save(str(folder / TOKENIZER))
     (folder / CARD).write_text(f"# {folder.parent.name}\n\nRandom weights, for tests.\n", encoding="utf-8")
     manifest = Manifest(
         name=folder.parent.name,
@@ -408,7 +450,8 @@ def _finish(
 
 
 def _golden(folder: Path, passes: tuple[PassSpec, ...], text: str) -> GoldenDocument:
-    steps = read_whole(folder, passes, np.array(tokenizer().encode(text).ids, np.int64))
+    token_ids = Tokenizer.from_file(str(folder / TOKENIZER)).encode(text).ids
+    steps = read_whole(folder, passes, np.array(token_ids, np.int64))
     skipped = tuple(bool(value) for value in steps["skipped"]) if "skipped" in steps else None
     answer = tuple(float(value) for value in steps["probabilities"][-1])
     return GoldenDocument(text=text, probabilities=answer, skipped=skipped)

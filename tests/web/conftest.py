@@ -6,7 +6,7 @@ from contextlib import contextmanager
 import pytest
 from playwright.sync_api import Browser, ConsoleMessage, Page
 
-from tests.app.tiny import write_all, write_memories, write_phrases, write_reviews
+from tests.app.tiny import write_all, write_halves, write_memories, write_phrases, write_reviews
 from tests.service import running_server
 from tests.web.actions import open_page
 from tests.web.browser import running_browser
@@ -19,6 +19,7 @@ def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     write_reviews(root, name="sst2")
     write_phrases(root)
     write_memories(root)
+    write_halves(root)
     broken = write_reviews(root, name="broken")
     (broken / "read.onnx").write_bytes(b"not what was hashed")
     with running_server(root) as server:

@@ -101,7 +101,7 @@ def luminance(colour: list[float]) -> float:
 
 def test_narrow_screen_needs_no_sideways_scrolling_and_shows_the_result(page: Page) -> None:
     page.set_viewport_size({"width": 360, "height": 700})
-    for model in ("reviews", "topics", "phrases", "memories"):
+    for model in ("reviews", "topics", "phrases", "memories", "halves"):
         classify(page, f"{TOPIC} {'x' * 200}", model)
         assert page.evaluate("document.documentElement.scrollWidth") == 360
         expect(page.locator("#answer-label")).to_be_in_viewport()

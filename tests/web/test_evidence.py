@@ -1,10 +1,11 @@
-"""N-grams, attention, forgetting rates, skimmed words and memory groups, as the page shows them."""
+"""N-grams, attention, forgetting rates, halves, skimmed words and memory groups, as the page shows them."""
 
 from __future__ import annotations
 
 import pytest
 from playwright.sync_api import Locator, Page, expect
 
+from tests.app.tiny import START
 from tests.web.actions import REVIEW, TOPIC, ask, classify, curve_points, percent, style, words
 
 
@@ -84,18 +85,24 @@ def test_words_attended_to_most_are_listed(page: Page, url: str) -> None:
     expect(page.locator("#readout")).to_contain_text(f"attention {percent(attention['weights'][2])}")
 
 
+def check_curves(chart: Locator, rows: list[list[float]], lowest: float, highest: float) -> None:
+    """A chart has a curve of its own colour for every column, between the levels of the lowest and highest value."""
+    curves = chart.locator("polyline")
+    assert curves.count() == len(rows[0])
+    assert len(set(style(curves, "stroke"))) == len(rows[0])
+    lines = chart.locator(".grid line")
+    bottom, top = (float(lines.nth(index).get_attribute("y1") or 0) for index in (0, 2))
+    for column in range(len(rows[0])):
+        drawn = curves.nth(column).get_attribute("points") or ""
+        shares = [(float(pair.split(",")[1]) - bottom) / (top - bottom) for pair in drawn.split()]
+        values = [lowest + share * (highest - lowest) for share in shares]
+        assert values == pytest.approx([row[column] for row in rows], abs=0.002 * (highest - lowest))
+
+
 def test_forgetting_rates_have_a_curve_per_group(page: Page, url: str) -> None:
     classify(page, REVIEW, "memories")
     rates = ask(url, REVIEW, "memories")["forgetting"]["rates"]
-    curves = page.locator("#forgetting-curve polyline")
-    assert curves.count() == len(rates[0])
-    assert len(set(style(curves, "stroke"))) == len(rates[0])
-    lines = page.locator("#forgetting-curve .grid line")
-    bottom, top = (float(lines.nth(index).get_attribute("y1") or 0) for index in (0, 2))
-    for group in range(len(rates[0])):
-        drawn = curves.nth(group).get_attribute("points") or ""
-        heights = [float(pair.split(",")[1]) for pair in drawn.split()]
-        assert heights == pytest.approx([bottom + row[group] * (top - bottom) for row in rates], abs=0.1)
+    check_curves(page.locator("#forgetting-curve"), rates, lowest=0, highest=1)
     words(page).nth(4).hover()
     expect(page.locator("#readout")).to_contain_text(f"group 2 forgets {percent(rates[4][1])}")
     expect(page.get_by_role("list", name="Legend")).to_contain_text("memory group 1, the slowest")
@@ -110,6 +117,41 @@ def test_forgetting_chart_moves_the_reading_position(page: Page) -> None:
     expect(position).to_have_attribute("aria-valuenow", "1")
     marker = page.locator("#curve .marker circle")
     assert float(marker.get_attribute("cx") or 0) == pytest.approx(curve_points(page)[0][0], abs=0.1)
+
+
+def test_each_half_has_a_curve_of_what_it_adds_to_the_answer(page: Page, url: str) -> None:
+    classify(page, TOPIC, "halves")
+    halves = ask(url, TOPIC, "halves")["halves"]
+    weights = halves["weights"]
+    largest = max(abs(weight) for row in weights for weight in row)
+    check_curves(page.locator("#halves-curve"), weights, lowest=-largest, highest=largest)
+    levels = page.locator("#halves-curve .grid text").all_text_contents()[:3]
+    assert levels == [signed(-largest), "0", signed(largest)]
+    words(page).nth(5).hover()
+    for half, weight in zip(("fast half", "slow half"), weights[5], strict=True):
+        expect(page.locator("#readout")).to_contain_text(f"{half} {signed(weight)}")
+    for half, tau in zip(("fast half", "slow half"), ("1.25", "4.00"), strict=True):
+        expect(page.get_by_role("list", name="Legend")).to_contain_text(f"{half}, τ {tau}")
+    fast, slow = map(signed, halves["final_weights"])
+    expect(page.locator("#facts")).to_contain_text(f"Said by the fast and the slow half{fast} · {slow}")
+
+
+def test_chart_of_the_halves_moves_the_reading_position(page: Page, url: str) -> None:
+    classify(page, TOPIC, "halves")
+    slider = page.get_by_role("slider", name="Fast and slow half")
+    slider.focus()
+    page.keyboard.press("Home")
+    expect(words(page).first).to_have_class("word added selected")
+    fast, slow = map(signed, ask(url, TOPIC, "halves")["halves"]["weights"][0])
+    told = slider.get_attribute("aria-valuetext")
+    assert told == f"word 1, {START}: fast half {fast}, slow half {slow}"
+
+
+def test_token_that_stands_nowhere_in_the_text_is_named(page: Page) -> None:
+    classify(page, TOPIC, "halves")
+    words(page).first.hover()
+    expect(page.locator("#readout")).to_contain_text(f"After {START}")
+    assert page.locator("#document").evaluate("(node) => node.textContent") == TOPIC
 
 
 def test_skimmed_words_are_slanted_and_counted(page: Page, url: str) -> None:
@@ -135,8 +177,8 @@ def test_word_tells_which_memory_groups_it_updates(page: Page) -> None:
 
 
 def test_model_that_tells_none_of_this_shows_none(page: Page) -> None:
-    classify(page, REVIEW, "memories")
-    classify(page, TOPIC, "topics")
-    for hidden in ("#evidence", "#forgetting"):
+    for told in ("memories", "halves", "topics"):
+        classify(page, TOPIC, told)
+    for hidden in ("#evidence", "#forgetting", "#halves"):
         expect(page.locator(hidden)).to_be_hidden()
     assert page.locator("#document .evident, #document .skimmed").count() == 0
