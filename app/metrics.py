@@ -128,6 +128,9 @@ class Metrics:
         self.quota_left_tokens = self._gauge(
             "quota_left_tokens", "Tokens that an API key may read now; keys without a quota have none", "key"
         )
+        self.quota_refused_total = self._counter(
+            "quota_refused_total", "Requests refused because the quota of an API key was used up", "key"
+        )
 
     def _define_documents(self) -> None:
         self.documents_total = self._counter("documents_total", "Documents answered", "model")
@@ -265,6 +268,7 @@ class Metrics:
         self.quota_tokens_total.labels(caller.key.name)
         if caller.quota is not None:
             quota = caller.quota
+            self.quota_refused_total.labels(caller.key.name)
             self.quota_left_tokens.labels(caller.key.name).set_function(lambda: quota.left)
 
     def observe_request(self, route: str, status: int, seconds: float) -> None:

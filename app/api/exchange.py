@@ -21,7 +21,7 @@ from app.api.access import caller_of
 from app.api.body import read_body
 from app.api.middleware import CLIENT_GONE
 from app.engine.registry import LoadedModel
-from app.errors import STATE_PROBLEMS, InvalidRequest, Problem, Refused, TooManyDocuments
+from app.errors import STATE_PROBLEMS, InvalidRequest, Problem, QuotaExceeded, Refused, TooManyDocuments
 from app.keys import Caller
 from app.read_request import Wanted
 from app.service import Service
@@ -200,9 +200,7 @@ async def accept(
         ClientDisconnect: the client left before its end.
     """
     arrived_seconds = time.monotonic()
-    caller = caller_of(request)
-    if caller is not None and caller.quota is not None:
-        caller.quota.check()
+    _check_quota(service, caller_of(request))
     header_ms = _deadline_ms(request)
     body = await read_body(request, service.settings.max_body_bytes)
     asked = await _off_loop(len(body) > _LARGE_BYTES, parse, body)
@@ -215,6 +213,16 @@ async def accept(
     wanted = Wanted(asked.truncate, wishes.partial, continued, wishes.return_state)
     patience_seconds = _patience_seconds(arrived_seconds, (asked.deadline_ms, header_ms))
     return Accepted(service, request, asked, model, wanted, patience_seconds)
+
+
+def _check_quota(service: Service, caller: Caller | None) -> None:
+    if caller is None or caller.quota is None:
+        return
+    try:
+        caller.quota.check()
+    except QuotaExceeded:
+        service.metrics.quota_refused_total.labels(caller.key.name).inc()
+        raise
 
 
 def _deadline_ms(request: Request) -> int | None:

@@ -191,7 +191,9 @@ def test_service_with_keys_asks_for_one(bundles: Path, tmp_path: Path) -> None:
         metrics = client.get("/metrics").text
         assert 'readtrace_quota_tokens_total{key="small"} 10.0' in metrics
         assert 'readtrace_refused_total{reason="quota-exceeded"} 1.0' in metrics
-        assert 'readtrace_quota_left_tokens{key="shop"}' not in metrics
+        assert 'readtrace_quota_refused_total{key="small"} 1.0' in metrics
+        for of_quotas in ("left_tokens", "refused_total"):
+            assert f'readtrace_quota_{of_quotas}{{key="shop"}}' not in metrics
     log = "".join(server.log)
     assert '"key":"shop"' in log
     assert all(key.split("_", 2)[2] not in log for key in (shop, ops, small))
