@@ -7,7 +7,7 @@ import re
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -32,10 +32,15 @@ class Server:
 
 
 @contextmanager
-def running_server(bundles: Path, port: int = 0, **variables: str) -> Iterator[Server]:
-    """Start ``readtrace serve`` and wait until it listens; port 0 is a free one, `variables` are settings."""
+def running_server(
+    bundles: Path, port: int = 0, program: Sequence[str] = ("app",), **variables: str
+) -> Iterator[Server]:
+    """Start ``readtrace serve`` and wait until it listens; port 0 is a free one, `variables` are settings.
+
+    ``program`` is the module that is ``readtrace``, and what it takes before the command.
+    """
     process = subprocess.Popen(
-        [sys.executable, "-m", "app", "serve", "--bundles", str(bundles), "--port", str(port)],
+        [sys.executable, "-m", *program, "serve", "--bundles", str(bundles), "--port", str(port)],
         stderr=subprocess.PIPE,
         text=True,
         env=os.environ | {f"READTRACE_{name.upper()}": value for name, value in variables.items()},

@@ -15,8 +15,10 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import httpx
+import pytest
 
 from app.bundle import MANIFEST
+from app.commands.options import ENGINE_LOST
 from app.keys import make_key, write_keys
 from tests.app.api.test_classify import assert_problem
 from tests.app.tiny import write_all, write_reviews, write_topics
@@ -195,6 +197,33 @@ def test_sigterm_under_load_answers_every_request_that_was_sent(bundles: Path) -
     assert not clients.failures
     assert set(clients.statuses) <= {200, 503}
     assert len(clients.statuses) == clients.sent
+
+
+@pytest.mark.parametrize("why", ["died", "stuck"])
+def test_engine_that_keeps_losing_its_threads_ends_the_process(bundles: Path, why: str) -> None:
+    """Every request is answered; one loss more than may be replaced, and the process says so and ends."""
+    restarts = 2
+    lossy = running_server(
+        bundles,
+        program=("tests.app.lost_threads", why),
+        worker_threads="1",
+        max_engine_restarts=str(restarts),
+        run_limit_seconds="0.2",
+    )
+    with lossy as server, server.client() as client:
+        for loss in range(restarts + 1):
+            # One thread runs, one prepares a batch; the answer may be here before the lost one is replaced.
+            until(lambda: metric(client, "engine_threads") == 2)
+            assert metric(client, "engine_restarts_total") == loss
+            answer = client.post("/classify", json={"input": "good"})
+            assert_problem(answer, 500, "engine-failed")
+        assert server.process.wait(20) == ENGINE_LOST
+    assert (
+        sum(f'"why":"{why}"' in line and "engine_thread_lost" in line for line in server.log) == restarts + 1
+    )
+    assert (
+        f"readtrace: engine threads were lost {restarts + 1} times within an hour, last: " in server.log[-1]
+    )
 
 
 def test_killed_server_starts_again_on_its_port(tmp_path: Path) -> None:
