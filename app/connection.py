@@ -7,6 +7,7 @@ answer must be taken. This protocol adds these bounds; requests that arrive in o
 from __future__ import annotations
 
 import asyncio
+import select
 from typing import Any, Literal
 
 import httptools
@@ -15,10 +16,11 @@ from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 
 from app.api.middleware import SECURITY_HEADERS
 from app.api.problems import MEDIA_TYPE
-from app.errors import BadHttp, HeadTooLarge, Problem, RequestTimeout, TooManyConnections
+from app.errors import BadHttp, HeadTooLarge, Problem, RequestTimeout, ShuttingDown, TooManyConnections
 from app.metrics import STALLED, Metrics
 from app.settings import Settings
 
+_LAST_SECONDS = 1.0  # once the server ends, for requests that are on their way
 _LINGER_SECONDS = 2.0  # for a client that still sends: closed at once it would lose the answer with the rest
 _MOST_HEAD_BYTES = 64 * 1024  # generous: proxies allow 8 to 32 KiB
 _MOST_UNWANTED_BYTES = 256 * 1024  # so that a small request that is refused keeps its connection
@@ -40,6 +42,7 @@ class BoundedConnection(HttpToolsProtocol):
         self._receive_timer: asyncio.TimerHandle | None = None
         self._write_timer: asyncio.TimerHandle | None = None
         self._leaving = False
+        self._ending = False  # the whole server is
         self._unwanted_bytes = 0  # of a body that was answered before its end
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
@@ -115,6 +118,23 @@ class BoundedConnection(HttpToolsProtocol):
         if not self.parser.should_upgrade():
             super().on_message_complete()
 
+    def shutdown(self) -> None:
+        """The server ends: close, but leave no request without an answer that has begun or may be on its way.
+
+        What is asked from now on the application refuses.
+        """
+        if self._leaving or self._transport.is_closing():
+            return
+        self._ending = True
+        expected = self._expected()
+        if expected is None:
+            super().shutdown()  # it ends with the answer
+        elif self.cycle is not None and self._phase is None and not is_readable(self._fileno()):
+            self.close()  # a client that keeps its connection and asks nothing
+        else:
+            self._watch(None)
+            self._watch(expected)
+
     def pause_writing(self) -> None:
         """The client takes its answer more slowly than it is given."""
         super().pause_writing()
@@ -147,15 +167,28 @@ class BoundedConnection(HttpToolsProtocol):
             self._receive_timer.cancel()
             self._receive_timer = None
         if phase is not None:
-            settings = self._settings
-            seconds = settings.head_timeout_seconds if phase == "head" else settings.body_timeout_seconds
+            seconds = self._patience_seconds(phase)
             self._receive_timer = self.loop.call_later(seconds, self._refuse_late, phase, seconds)
+
+    def _patience_seconds(self, phase: _Phase) -> float:
+        if self._ending:
+            return _LAST_SECONDS
+        settings = self._settings
+        return settings.head_timeout_seconds if phase == "head" else settings.body_timeout_seconds
 
     def _refuse_late(self, phase: _Phase, seconds: float) -> None:
         if phase == "body" and self.cycle.response_complete:
             self._linger()
-            return
-        self._refuse(RequestTimeout(f"Expected the {phase} of the request within {seconds:g} s."))
+        elif self._ending and self._phase is None:
+            self.close()
+        elif self._ending:
+            self._refuse(ShuttingDown("The service stopped before the request was complete.", 1))
+        else:
+            self._refuse(RequestTimeout(f"Expected the {phase} of the request within {seconds:g} s."))
+
+    def _fileno(self) -> int:
+        number: int = self._transport.get_extra_info("socket").fileno()
+        return number
 
     def _refuse(self, problem: Problem) -> None:
         """Answer in the application's place, or break off where an answer is on its way already."""
@@ -218,6 +251,13 @@ class BoundedConnection(HttpToolsProtocol):
         if self._write_timer is not None:
             self._write_timer.cancel()
             self._write_timer = None
+
+
+def is_readable(fileno: int) -> bool:
+    """Whether something arrived at a socket that nobody took yet: bytes, an end, or a connection."""
+    poll = select.poll()
+    poll.register(fileno, select.POLLIN)
+    return bool(poll.poll(0))
 
 
 class _Transport:

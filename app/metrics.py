@@ -22,6 +22,7 @@ from app.errors import (
     DOCUMENT_PROBLEMS,
     REFUSALS,
     STATE_PROBLEMS,
+    ShuttingDown,
     TooManyConnections,
 )
 from app.keys import Caller
@@ -213,7 +214,8 @@ class Metrics:
         for route, statuses in ROUTE_STATUSES.items():
             for status in statuses:
                 self.request_seconds.labels(route, str(status))
-        for reason in (*(problem.slug for problem in CONNECTION_PROBLEMS), TooManyConnections.slug, STALLED):
+        told = (problem.slug for problem in CONNECTION_PROBLEMS)
+        for reason in (*told, TooManyConnections.slug, ShuttingDown.slug, STALLED):
             self.refused_connections_total.labels(reason)
         for refusal in REFUSALS:
             self.refused_total.labels(refusal.slug)

@@ -6,18 +6,20 @@ import asyncio
 import contextlib
 import signal
 import socket
+import time
 from functools import partial
 from types import FrameType
 
 import uvicorn
 
 from app.api.application import create_app
-from app.connection import BoundedConnection
+from app.connection import BoundedConnection, is_readable
 from app.errors import EngineLostError, ReloadFailed, StartError
 from app.logs import get_logger
 from app.service import Service
 from app.tracing import open_tracing
 
+_ACCEPT_SECONDS = 1.0  # for those who wait to be accepted; it takes milliseconds
 _WRITE_SECONDS = 5  # after the drain, for answers that are still being written
 
 _log = get_logger("readtrace.server")
@@ -45,6 +47,22 @@ class DrainingServer(uvicorn.Server):
         for server in self.servers:
             for listening in server.sockets:
                 _log.info("listening", address="http://{}:{}".format(*listening.getsockname()[:2]))
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """Accept who waits for it, since closing the listening socket would reset them; then close and end.
+
+        Who comes later cannot connect, and so knows that nothing was read.
+        """
+        listening = sockets or []
+        for one in listening:
+            one.listen(0)  # the system lets no more come, or there might be no end of accepting
+        until = time.monotonic() + _ACCEPT_SECONDS
+        while any(is_readable(one.fileno()) for one in listening) and time.monotonic() < until:
+            await asyncio.sleep(0)  # the loop accepts
+        for server in self.servers:
+            server.close()
+        await asyncio.sleep(0)  # the last ones become connections
+        await super().shutdown(sockets)
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         """Begin to drain; a second signal stops at once."""

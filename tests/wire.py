@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import socket
 from collections.abc import Iterable
 from contextlib import closing, suppress
@@ -20,6 +21,12 @@ class RawAnswer:
     status: int
     head: str
     body: bytes
+
+    @property
+    def length(self) -> int | None:
+        """How long the body is, once the head tells."""
+        found = re.search(r"\ncontent-length: (\d+)\r\n", self.head + "\r\n")
+        return None if found is None else int(found[1])
 
 
 def connect(server: Server) -> socket.socket:
@@ -49,6 +56,20 @@ def read_to_end(connection: socket.socket) -> RawAnswer:
     with suppress(ConnectionResetError):
         while piece := connection.recv(65_536):
             received += piece
+    return _parse(received)
+
+
+def read_one(connection: socket.socket) -> RawAnswer:
+    """Read the next answer, whose head tells its length, on a connection that stays open."""
+    received = b""
+    while (answer := _parse(received)).length is None or len(answer.body) < answer.length:
+        piece = connection.recv(65_536)
+        assert piece, received
+        received += piece
+    return answer
+
+
+def _parse(received: bytes) -> RawAnswer:
     head, _, body = received.partition(b"\r\n\r\n")
     return RawAnswer(int(head.split()[1]) if head else 0, head.decode(), body)
 
