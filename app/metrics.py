@@ -171,7 +171,10 @@ class Metrics:
             "reason",
         )
         self.run_prediction_ratio = self._histogram(
-            "run_prediction_ratio", "Time of a run over what was predicted", _RATIOS, *_RUN_LABELS
+            "run_prediction_ratio",
+            "Time of a run over that predicted with the work around it",
+            _RATIOS,
+            *_RUN_LABELS,
         )
         self.failed_runs_total = self._counter(
             "failed_runs_total", "Runs that gave nothing", *_RUN_LABELS, "reason"

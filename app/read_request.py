@@ -6,6 +6,8 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+import numpy as np
+
 from app.answer import Answer
 from app.continuation import BEGINNING, Continuation
 from app.engine.registry import LoadedModel
@@ -41,6 +43,11 @@ class ReadRequest:
     wanted: Wanted
     deadline_seconds: float  # on the monotonic clock
     caller: Caller | None = None
+
+    @property
+    def characters(self) -> int:
+        """Of all texts."""
+        return sum(map(len, self.texts))
 
     def most_tokens(self, limit: int) -> int:
         """Tokens that a document may have, where the service reads ``limit`` at once.
@@ -79,6 +86,17 @@ class ReadRequest:
             self.deadline_seconds,
             self.wanted.partial,
             states=continued.states,
+        )
+
+    def estimate(self, tokens: int) -> Document:
+        """A document of so many tokens, none of which is known yet; not to be read."""
+        return Document(
+            self.model,
+            np.empty(0, np.int64),
+            cut(self.model.manifest, tokens, self._is_to_continue),
+            time.monotonic(),
+            self.deadline_seconds,
+            self.wanted.partial,
         )
 
     def answer(self, text: TokenizedText, reading: Reading, tokenize_seconds: float) -> Answer:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import functools
 import gc
-import math
 import time
 from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -13,17 +12,16 @@ from contextlib import aclosing, contextmanager
 from dataclasses import replace
 from typing import Self
 
-import numpy as np
-
 from app.answer import Answer
 from app.bundle import BundleError
 from app.continuation import BEGINNING, Continuation
 from app.engine.golden import compare
 from app.engine.loading import load_registry
 from app.engine.registry import LoadedModel, Registry
-from app.errors import DeadlineExceeded, NotReady, Problem, QueueFull, ShuttingDown, StartError, WaitTooLong
+from app.errors import DeadlineExceeded, NotReady, Problem, ShuttingDown, StartError
 from app.keys import Caller, KeyRing, read_keys
 from app.logs import get_logger
+from app.machine import yield_cpu
 from app.metrics import Metrics
 from app.model_metrics import ModelMetrics
 from app.observer import MetricsObserver
@@ -32,8 +30,7 @@ from app.read_request import ReadRequest, Tokenized, Wanted
 from app.reload import Reloader
 from app.scheduler.admission import Limits
 from app.scheduler.document import Document, Reading
-from app.scheduler.scheduler import Ended, Scheduler
-from app.scheduler.segments import cut
+from app.scheduler.scheduler import Ended, Reservation, Scheduler
 from app.scheduler.threads import EngineThreads
 from app.scheduler.watch import Watch
 from app.settings import Settings
@@ -62,10 +59,9 @@ class Service:
         self.draining = False
         self._observer = MetricsObserver(metrics)
         self.reloader = Reloader(settings, registry, metrics, ModelMetrics(metrics, registry).show)
-        self._tokenizers = ThreadPoolExecutor(settings.tokenizer_threads, "tokenizer")
+        self._tokenizers = ThreadPoolExecutor(settings.tokenizer_threads, "tokenizer", yield_cpu)
         self._lengths = TokenEstimate()
         self._cutting = CuttingPace(settings.tokenizer_threads)
-        self._tokenizing = 0  # documents
         self._reading = 0  # calls of _read
         self._idle = asyncio.Event()
         self._idle.set()
@@ -199,13 +195,12 @@ class Service:
         """
         deadline = time.monotonic() + (deadline_seconds or self.settings.request_timeout_seconds)
         request = ReadRequest(model, [text], wanted, deadline, caller)
-        with self._accepted():
-            self._refuse_early(request)
+        with self._accepted(), self._reserved(request) as reservation:
             ((tokenized, seconds),) = await self._tokenize(request)
             if isinstance(tokenized, Problem):
                 self._observer.answered(tokenized)
                 raise tokenized
-            submit = functools.partial(self._submit, request)
+            submit = functools.partial(self._submit, request, reservation)
             following = self._pending.follow(request.document(tokenized), submit)
             async with aclosing(following) as readings:
                 async for read, is_last in readings:
@@ -239,11 +234,11 @@ class Service:
                 raise NotReady(str(error)) from error
 
     async def _read(self, request: ReadRequest) -> list[Answer | Problem]:
-        with self._accepted():
-            self._refuse_early(request)
+        with self._accepted(), self._reserved(request) as reservation:
             tokenized = await self._tokenize(request)
             documents = [request.document(text) for text, _ in tokenized if isinstance(text, TokenizedText)]
-            read = iter(await self._pending.wait(documents, functools.partial(self._submit, request)))
+            submit = functools.partial(self._submit, request, reservation)
+            read = iter(await self._pending.wait(documents, submit))
             return [
                 self._answer(request, text, next(read), seconds) if isinstance(text, TokenizedText) else text
                 for text, seconds in tokenized
@@ -272,22 +267,31 @@ class Service:
         after = request.after(text, read)
         return answer if after is None else replace(answer, state=self._states.write(request.model, after))
 
-    def _refuse_early(self, request: ReadRequest) -> None:
+    @contextmanager
+    def _reserved(self, request: ReadRequest) -> Iterator[Reservation | None]:
         """Refuse by an estimate what would be refused once it is cut into tokens, which costs far more."""
-        manifest = request.model.manifest
+        if request.characters <= _SHORT_CHARACTERS:  # cut at once
+            yield None
+            return
+        reservation = self._scheduler.reserve(
+            self._estimates(request), self._cutting.wait_seconds(request.characters)
+        )
+        try:
+            yield reservation
+        finally:
+            self._scheduler.release(reservation)
+
+    def _estimates(self, request: ReadRequest) -> list[Document]:
+        """Documents as long as the request's probably are; those of a huge one fill the queue at most."""
         most_tokens = request.most_tokens(self.settings.max_document_tokens)
         tokens = [min(most_tokens, self._lengths.tokens(text)) for text in request.texts]
-        probe = Document(
-            request.model,
-            np.empty(0, np.int64),
-            cut(manifest, min(manifest.length_buckets[-1], max(tokens))),
-            time.monotonic(),
-            request.deadline_seconds,
-        )
-        self._scheduler.check_early(probe, len(tokens), sum(tokens) * len(manifest.passes))
+        part = min(1.0, self.settings.max_queued_tokens / sum(tokens))
+        return [request.estimate(max(1, int(part * one))) for one in tokens]
 
-    def _submit(self, request: ReadRequest, documents: Sequence[Document]) -> None:
-        self._scheduler.submit(documents)
+    def _submit(
+        self, request: ReadRequest, reservation: Reservation | None, documents: Sequence[Document]
+    ) -> None:
+        self._scheduler.submit(documents, reservation)
         if request.caller is not None:
             again = len(request.wanted.continued.tail)
             self._charge(request.caller, sum(len(document.token_ids) - again for document in documents))
@@ -299,39 +303,24 @@ class Service:
 
     async def _tokenize(self, request: ReadRequest) -> Tokenized:
         """Cut texts, one job a request and off the event loop unless short."""
-        documents = len(request.texts)
-        if self._tokenizing + documents > self.settings.max_queued_documents:
-            raise QueueFull(f"{self._tokenizing} documents wait to be cut into tokens.", 1)
         most_tokens = request.most_tokens(self.settings.max_document_tokens)
-        characters = sum(map(len, request.texts))
+        characters = request.characters
         if characters <= _SHORT_CHARACTERS:
             return self._learn(request.tokenize(most_tokens))
-        patience_seconds = request.deadline_seconds - time.monotonic()
-        if self._tokenizing:
-            self._refuse_waiting(characters, patience_seconds)
-        self._tokenizing += documents
         self._cutting.waiting += characters
         try:
-            async with asyncio.timeout(patience_seconds):  # which also takes a job back that has not begun
+            # the time limit also takes a job back that has not begun
+            async with asyncio.timeout(request.deadline_seconds - time.monotonic()):
                 tokenized = await asyncio.get_running_loop().run_in_executor(
                     self._tokenizers, request.tokenize, most_tokens
                 )
         except TimeoutError:
             late = DeadlineExceeded("The time was up before the text was cut into tokens.")
-            return [(late, 0.0)] * documents
+            return [(late, 0.0)] * len(request.texts)
         finally:
-            self._tokenizing -= documents
             self._cutting.waiting -= characters
         self._cutting.learn(characters, sum(seconds for _, seconds in tokenized))
         return self._learn(tokenized)
-
-    def _refuse_waiting(self, characters: int, patience_seconds: float) -> None:
-        wait_seconds = self._cutting.wait_seconds(characters)
-        if wait_seconds > patience_seconds:
-            raise WaitTooLong(
-                f"What waits is cut into tokens in {wait_seconds:.1f} s; the deadline is in {patience_seconds:.1f} s.",
-                max(1, math.ceil(wait_seconds - patience_seconds)),
-            )
 
     def _learn(self, tokenized: Tokenized) -> Tokenized:
         self._lengths.learn(text for text, _ in tokenized if isinstance(text, TokenizedText))

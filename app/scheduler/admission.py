@@ -10,7 +10,7 @@ from app.errors import QueueFull, RequestTooLarge, WaitTooLong
 from app.scheduler.backlog import Backlog
 from app.scheduler.document import Document
 
-_MARGIN = 1.5  # where few documents wait, fewer share a run than predicted
+_MARGIN = 1.5  # where few documents wait, fewer share a run than predicted; the answer has its way to go too
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +34,33 @@ class Admission:
         Raises:
             RequestTooLarge: they could never be admitted.
             QueueFull: too much waits already.
-            WaitTooLong: they would wait beyond their deadline.
+            WaitTooLong: they would not be read by their deadline.
+        """
+        self.check_reserved(documents)
+        self._check_wait(documents, now_seconds)
+
+    def check_estimate(self, estimates: Sequence[Document], ready_seconds: float) -> None:
+        """Let a request in by an estimate of its documents; an empty queue lets every one in.
+
+        Args:
+            estimates: as long as the documents probably are.
+            ready_seconds: when they are known, on the scheduler's clock.
+
+        Raises:
+            QueueFull: too much waits already.
+            WaitTooLong: they would not be read by their deadline.
+        """
+        if self._backlog.documents:
+            tokens = sum(document.unread_tokens for document in estimates)
+            self._check_room(min(len(estimates), self._limits.documents), min(tokens, self._limits.tokens))
+            self._check_wait(estimates, ready_seconds)
+
+    def check_reserved(self, documents: Sequence[Document]) -> None:
+        """Let in what an estimate of it let in before: whether it will be in time was decided then.
+
+        Raises:
+            RequestTooLarge: they could never be admitted.
+            QueueFull: they are longer than estimated, and too much waits already.
         """
         tokens = sum(document.unread_tokens for document in documents)
         if len(documents) > self._limits.documents or tokens > self._limits.tokens:
@@ -43,18 +69,6 @@ class Admission:
                 f"{self._limits.documents} and {self._limits.tokens}. Send it in parts."
             )
         self._check_room(len(documents), tokens)
-        self._check_wait(documents, now_seconds)
-
-    def check_early(self, probe: Document, documents: int, tokens: int, now_seconds: float) -> None:
-        """Refuse what ``check`` would refuse, by an estimate; an empty queue lets everything on to ``check``.
-
-        Raises:
-            QueueFull: too much waits already.
-            WaitTooLong: even the probe would wait beyond its deadline.
-        """
-        if self._backlog.documents:
-            self._check_room(min(documents, self._limits.documents), min(tokens, self._limits.tokens))
-            self._check_wait([probe], now_seconds)
 
     def _check_room(self, documents: int, tokens: int) -> None:
         queued = self._backlog
@@ -67,12 +81,20 @@ class Admission:
             raise QueueFull(detail, _whole(_MARGIN * queued.seconds))
 
     def _check_wait(self, documents: Sequence[Document], now_seconds: float) -> None:
+        """Refuse what would be late: reading it in vain would make others late too."""
+        if not self._backlog.documents:
+            return  # costs that were learned wrong must not refuse for ever what nothing stands in the way of
         patience_seconds = max(0.0, min(document.deadline_seconds for document in documents) - now_seconds)
         wait_seconds = self._backlog.wait_seconds(documents)
-        if wait_seconds > patience_seconds:
-            detail = f"The queue takes {wait_seconds:.1f} s; the deadline is in {patience_seconds:.1f} s."
+        own_seconds = self._backlog.own_seconds(documents)
+        if _MARGIN * (wait_seconds + own_seconds) > patience_seconds:
+            detail = (
+                f"The queue takes about {wait_seconds:.1f} s and reading {own_seconds:.1f} s; "
+                f"the deadline is in {patience_seconds:.1f} s."
+            )
             # No wait is longer than all that is queued, and only that falls by a second each second.
-            raise WaitTooLong(detail, _whole(_MARGIN * self._backlog.seconds - patience_seconds))
+            spare_seconds = max(0.0, patience_seconds - _MARGIN * own_seconds)
+            raise WaitTooLong(detail, _whole(_MARGIN * self._backlog.seconds - spare_seconds))
 
 
 def _whole(seconds: float) -> int:

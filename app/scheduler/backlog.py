@@ -86,6 +86,20 @@ class Backlog:
         waits = [self._until_read(lane, own, own[lane] + self._overdue(first, lane)) for lane in own]
         return min(self.seconds, max(waits) / self._places)
 
+    def own_seconds(self, documents: Sequence[Document]) -> float:
+        """How long the request's own runs take, of which each document needs one after another.
+
+        While others wait they share these runs, which are so much longer. What may be answered in part is
+        worth the first run, so nothing of it counts.
+        """
+        sharing = self.documents + len(documents)
+
+        def seconds(document: Document) -> float:
+            costs = ((self._costs_of(lane), segments) for lane, segments in document.unread.items())
+            return sum(segments * one.seconds(one.fitting(sharing)) for one, segments in costs)
+
+        return max((seconds(document) for document in documents if not document.partial), default=0.0)
+
     def _overdue(self, newcomer: Document, lane: Lane) -> float:
         """Segments that a document of the lane has at most before the newcomer's first turn."""
         oldest = self._oldest_turn(lane)

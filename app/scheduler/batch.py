@@ -26,6 +26,7 @@ class Batch:
     dropped: list[Document] = field(default_factory=list)
     runs: list[tuple[int, float]] = field(default_factory=list)  # rows and seconds of those that succeeded
     running: bool = False  # whether one of the engine's places is its own
+    placed_seconds: float = 0.0  # when it got the place, on the scheduler's clock
     settled: bool = False
     abandoned: bool = False  # the thread that held it is dead or stuck; what it still finds counts no more
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Mapping
 
 _WEIGHT = 0.1  # of the newest run: about the last twenty count
@@ -15,6 +16,10 @@ class RunCosts:
 
     The bucket stands for the steps: a padded row takes as many as a full one. Not thread-safe: the
     scheduler's lock guards it.
+
+    Attributes:
+        row_counts: those that were warmed up, rising.
+        document_seconds: engine time of one document where many share its run.
     """
 
     def __init__(self, seconds: Mapping[int, float]) -> None:
@@ -24,6 +29,7 @@ class RunCosts:
         self._seconds = {
             rows: min(seconds[more] for more in self.row_counts if more >= rows) for rows in self.row_counts
         }
+        self._refresh()
 
     def seconds(self, rows: int) -> float:
         """Of a run of so many rows, which must be one of ``row_counts``."""
@@ -31,7 +37,7 @@ class RunCosts:
 
     def fitting(self, documents: float) -> int:
         """The smallest row count that holds so many documents, or the largest."""
-        return next((rows for rows in self.row_counts if rows >= documents), self.row_counts[-1])
+        return self.row_counts[min(bisect_left(self.row_counts, documents), len(self.row_counts) - 1)]
 
     def choose(self, waiting: int) -> int:
         """The row count to run where so many documents wait: the cheapest per document, rather more rows."""
@@ -43,14 +49,8 @@ class RunCosts:
 
     def work_seconds(self, documents: float) -> float:
         """Engine time of so many documents in the runs that ``choose`` would form."""
-        largest = self.choose(self.row_counts[-1])
-        full, rest = divmod(documents, largest)
-        return full * self._seconds[largest] + (self._seconds[self.fitting(rest)] if rest else 0.0)
-
-    @property
-    def document_seconds(self) -> float:
-        """Engine time of one document where many share its run."""
-        return min(seconds / rows for rows, seconds in self._seconds.items())
+        full, rest = divmod(documents, self._busy_rows)
+        return full * self._seconds[self._busy_rows] + (self._seconds[self.fitting(rest)] if rest else 0.0)
 
     def observe(self, rows: int, seconds: float) -> None:
         """Learn from a run."""
@@ -58,6 +58,12 @@ class RunCosts:
         for other in self._seconds:
             weight = _WEIGHT if other == rows else _WEIGHT * _SHARED
             self._seconds[other] *= 1 + weight * (ratio - 1)
+        self._refresh()
+
+    def _refresh(self) -> None:
+        """Work out once what every newcomer's admission asks for."""
+        self._busy_rows = self.choose(self.row_counts[-1])  # of a run while many wait
+        self.document_seconds = min(seconds / rows for rows, seconds in self._seconds.items())
 
     def _per_document(self, rows: int, waiting: int) -> float:
         return self._seconds[rows] / min(rows, waiting)

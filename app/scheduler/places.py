@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections import deque
+from collections.abc import Callable
 
 from app.scheduler.batch import Batch
 
@@ -11,8 +12,9 @@ from app.scheduler.batch import Batch
 class Places:
     """At most so many batches run at the same time. The scheduler's lock, which it is given, guards it."""
 
-    def __init__(self, places: int, lock: threading.RLock) -> None:
+    def __init__(self, places: int, lock: threading.RLock, clock: Callable[[], float]) -> None:
         self._free = places
+        self._clock = clock
         self._next: deque[Batch] = deque()
         self._handed_over = threading.Condition(lock)
 
@@ -30,7 +32,7 @@ class Places:
         """Give a batch a free place, or the next that becomes free."""
         if self._free:
             self._free -= 1
-            batch.running = True
+            self._give(batch)
         else:
             self._next.append(batch)
 
@@ -43,9 +45,13 @@ class Places:
         if batch.running:
             batch.running = False
             if self._next:
-                self._next.popleft().running = True
+                self._give(self._next.popleft())
             else:
                 self._free += 1
         elif batch in self._next:
             self._next.remove(batch)
         self._handed_over.notify_all()
+
+    def _give(self, batch: Batch) -> None:
+        batch.running = True
+        batch.placed_seconds = self._clock()

@@ -29,6 +29,18 @@ DropReason = Literal["left", "expired"]  # the caller left, or the deadline pass
 _log = get_logger("readtrace.scheduler")
 
 
+class Reservation:
+    """Room and time that were promised to a request; the scheduler's lock guards it."""
+
+    def __init__(self, estimates: Sequence[Document]) -> None:
+        self._estimates = estimates
+
+    def take(self) -> Sequence[Document]:
+        """What is reserved still, and is not afterwards."""
+        estimates, self._estimates = self._estimates, ()
+        return estimates
+
+
 class Observer(RunObserver, Protocol):
     """What wants to know what happens; called from engine threads."""
 
@@ -70,12 +82,16 @@ class Scheduler:
         self._runner = Runner(engine, watch, observer, clock)
         self._lock = threading.RLock()
         self._work = threading.Condition(self._lock)
-        self._places = Places(places, self._lock)
+        self._places = Places(places, self._lock, clock)
         self._sequence = 0
         self._closed = False
 
-    def submit(self, documents: Sequence[Document]) -> None:
+    def submit(self, documents: Sequence[Document], reservation: Reservation | None = None) -> None:
         """Queue the documents of a request, all or none.
+
+        Args:
+            documents: of one request.
+            reservation: what was reserved for them, which ends.
 
         Raises:
             Refused: not now; the error says when to come back.
@@ -84,7 +100,11 @@ class Scheduler:
         with self._lock:
             if self._closed:
                 raise ShuttingDown("The service is stopping.", 1)
-            self._admission.check(documents, self._clock())
+            if reservation is None:
+                self._admission.check(documents, self._clock())
+            else:
+                self.release(reservation)
+                self._admission.check_reserved(documents)
             give_turns(documents, self._engine.costs)
             for document in documents:
                 self._sequence += 1
@@ -94,19 +114,34 @@ class Scheduler:
             self._wake()
             self._observe_queue()
 
-    def check_early(self, probe: Document, documents: int, tokens: int) -> None:
-        """Refuse a request, of which only the size is known, where too much waits already.
+    def reserve(self, estimates: Sequence[Document], preparation_seconds: float) -> Reservation:
+        """Promise a request its room and time, while what it is to read is known by an estimate only.
+
+        Without that, all requests that are cut into tokens at the same time would be told of the same
+        free room, and most refused after the work of cutting.
 
         Args:
-            probe: as long as the longest document of the request, up to one segment; it is not queued.
-            documents: of the request.
-            tokens: of the request, over all passes, as estimated.
+            estimates: as long as the documents probably are; they are not queued.
+            preparation_seconds: until they are known, as predicted.
 
         Raises:
             Refused: not now; the error says when to come back.
         """
         with self._lock:
-            self._admission.check_early(probe, documents, tokens, self._clock())
+            if self._closed:
+                raise ShuttingDown("The service is stopping.", 1)
+            self._admission.check_estimate(estimates, self._clock() + preparation_seconds)
+            for document in estimates:
+                self._backlog.add(document)
+            self._observe_queue()
+        return Reservation(estimates)
+
+    def release(self, reservation: Reservation) -> None:
+        """Give back what was reserved; nothing happens where that ended already."""
+        with self._lock:
+            for document in reservation.take():
+                self._backlog.remove(document)
+            self._observe_queue()
 
     def take(self) -> Batch | None:
         """Wait for a batch; None once the scheduler is closed."""
@@ -210,9 +245,8 @@ class Scheduler:
             if batch.abandoned:
                 return
             batch.settled = True
-            for rows, seconds in batch.runs:
-                self._engine.costs(batch.lane).observe(rows, seconds)
-        now = self._clock()
+            now = self._clock()
+            self._learn(batch, now)
         ended: list[Ended] = [(document, self._drop(document, now)) for document in batch.dropped]
         going_on: list[Document] = []
         for document, problem in read:
@@ -226,6 +260,16 @@ class Scheduler:
                 going_on.append(document)
                 self._tell_border(document, now)
         self._end(ended, going_on)
+
+    def _learn(self, batch: Batch, now: float) -> None:
+        """Correct the costs: by the whole time on its place, with the work around the run, where it had one run."""
+        costs = self._engine.costs(batch.lane)
+        if len(batch.runs) == 1:
+            ((rows, _),) = batch.runs
+            costs.observe(rows, now - batch.placed_seconds)
+            return
+        for rows, seconds in batch.runs:
+            costs.observe(rows, seconds)
 
     def _end(self, ended: Sequence[Ended], going_on: Sequence[Document]) -> None:
         with self._lock:

@@ -24,7 +24,7 @@ def write_page() -> None:
 def page(folder: Path = HERE) -> str:
     """The whole page, of the parts that have been measured."""
     parts = [_HEAD]
-    for name, write in (("soak", soak_part), ("faults", faults_part)):
+    for name, write in (("soak", soak_part), ("overload", overload_part), ("faults", faults_part)):
         if (folder / f"{name}.json").is_file():
             parts.append(write(json.loads((folder / f"{name}.json").read_text(encoding="utf-8"))))
     return "\n".join(parts)
@@ -76,6 +76,50 @@ def soak_part(report: dict[str, Any]) -> str:
     if report["examples"]:
         lines += ["", "What went wrong:", "", *(f"- {example}" for example in report["examples"])]
     return "\n".join([*lines, ""])
+
+
+def overload_part(report: dict[str, Any]) -> str:
+    """What arrives in time under overload, of every contender."""
+    rows = [
+        [
+            name,
+            f"{one['capacity_per_second']}",
+            f"{one['goodput_per_second']} ({one['goodput_of_capacity']:.0%})",
+            _seconds(one["answered_p50_seconds"]),
+            _seconds(one["answered_p99_seconds"]),
+            _seconds(one["refused_p50_seconds"]),
+            _seconds(one["recovered_seconds"]),
+            ", ".join(f"{count:,} {outcome}" for outcome, count in one["outcomes"].items()),
+        ]
+        for name, one in report["found"].items()
+    ]
+    columns = [
+        "",
+        "able, texts/s",
+        "in time, texts/s",
+        "p50",
+        "p99",
+        "p50 of refusals",
+        "recovered after",
+        "requests",
+    ]
+    lines = [
+        f"## {report['seconds']:g} seconds of {report['times']} times more long texts than can be read",
+        "",
+        _told(report),
+        "",
+        "Texts of about a thousand words for the shipped `imdb` model. The service has one processor, the clients the",
+        "other. *able*: what 32 clients get that ask again once they are answered. Then so many times as many requests",
+        f"arrive at random moments, each of a client that leaves after {report['deadline_seconds']:g} seconds; only",
+        "Readtrace is told so. *recovered*: from the last client's leaving to the answer to a long text.",
+        "",
+        *table(columns, rows),
+    ]
+    return "\n".join([*lines, ""])
+
+
+def _seconds(value: float | None) -> str:
+    return "never" if value is None else f"{value:.3g} s"
 
 
 def faults_part(report: dict[str, Any]) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from pathlib import Path
 from typing import cast
@@ -9,12 +10,16 @@ from typing import cast
 import httpx
 import pytest
 
+from benchmarks.reliability.contenders import CONTENDERS
 from benchmarks.reliability.ledger import Ledger, refusal, slope
+from benchmarks.reliability.overload import measure
 from benchmarks.reliability.process import Usage
 from benchmarks.reliability.results import PAGE, page, table
 from benchmarks.reliability.soak import growth, soak
 from benchmarks.reliability.traffic import Traffic
+from tests.app.tiny import write_fragile
 from tests.readme import BUNDLES
+from tests.service import running_server
 
 
 def test_slope_is_that_of_the_line() -> None:
@@ -73,6 +78,30 @@ def test_short_soak_loses_nothing(tmp_path: Path) -> None:
     assert report["exit_code"] == 0
     (tmp_path / "soak.json").write_text(json.dumps(report))
     assert "| steady |" in page(tmp_path)
+
+
+def test_overload_accounts_for_every_request(tmp_path: Path) -> None:
+    write_fragile(tmp_path)
+    with running_server(tmp_path) as server:
+        port = int(server.url.rpartition(":")[2])
+        found = asyncio.run(measure(CONTENDERS[0], port, ["good bad film " * 600], 1.0, 0.5))
+    outcomes = cast(dict[str, int], found["outcomes"])
+    print(found)
+    assert set(outcomes) <= {"answered", "refused", "504", "given up"}
+    assert outcomes["answered"] > 0
+    assert cast(float, found["capacity_per_second"]) > 0
+    assert found["recovered_seconds"] is not None
+    report = {
+        "date": "",
+        "cpu": "",
+        "cpus": 2,
+        "command": "",
+        "seconds": 1,
+        "deadline_seconds": 2,
+        "times": 10,
+    }
+    (tmp_path / "overload.json").write_text(json.dumps(report | {"found": {"Readtrace": found}}))
+    assert "| Readtrace |" in page(tmp_path)
 
 
 def test_committed_page_is_what_the_files_say() -> None:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.errors import QueueFull, Refused, WaitTooLong
+from app.errors import QueueFull, Refused, ShuttingDown, WaitTooLong
 from app.scheduler.document import Document
 from tests.app.scheduler.fakes import Bench
 
@@ -47,30 +46,80 @@ def test_caller_that_waits_as_told_is_let_in(
         submit(bench, texts, patience_seconds)
 
 
-def probe(bench: Bench, patience_seconds: float = 100.0) -> Document:
-    return bench.document(np.full(1, 2).tolist(), bench.clock() + patience_seconds)
+def estimate(bench: Bench, tokens: int, patience_seconds: float = 100.0) -> Document:
+    return bench.document([2] * tokens, bench.clock() + patience_seconds)
 
 
 def test_estimate_refuses_what_the_full_queue_would() -> None:
     bench = slow_bench(tokens=100)
     bench.submit([2] * 40)
     with pytest.raises(QueueFull, match="80 unread tokens"):
-        bench.scheduler.check_early(probe(bench), 1, 30)
-    bench.scheduler.check_early(probe(bench), 1, 20)
+        bench.scheduler.reserve([estimate(bench, 15)], 0.0)
     assert bench.book.queue == (1, 80)
+    bench.scheduler.reserve([estimate(bench, 10)], 0.0)
+    assert bench.book.queue == (2, 100)
 
 
 def test_estimate_refuses_what_would_outwait_its_deadline() -> None:
     bench = slow_bench()
     bench.submit(*[[2]] * 12)
     with pytest.raises(WaitTooLong):
-        bench.scheduler.check_early(probe(bench, 1.0), 1, 2)
-    bench.scheduler.check_early(probe(bench, 50.0), 1, 2)
+        bench.scheduler.reserve([estimate(bench, 1, 1.0)], 0.0)
+    with pytest.raises(WaitTooLong):
+        bench.scheduler.reserve([estimate(bench, 1, 50.0)], 49.0)
+    bench.scheduler.reserve([estimate(bench, 1, 50.0)], 0.0)
+
+
+def test_document_is_refused_whose_own_runs_outlast_its_deadline_where_others_wait() -> None:
+    bench = slow_bench()
+    bench.submit([2])
+    long, short = ([2] * words for words in (400, 4))
+    with pytest.raises(WaitTooLong, match="reading 400"):
+        submit(bench, [long], 50.0)
+    submit(bench, [short], 50.0)
+    anytime = bench.document(long, bench.clock() + 50.0)
+    anytime.partial = True
+    bench.scheduler.submit([anytime])
+
+
+def test_what_is_reserved_counts_until_it_is_submitted_or_released() -> None:
+    bench = slow_bench(documents=2)
+    bench.submit([2])
+    reservation = bench.scheduler.reserve([estimate(bench, 3)], 0.0)
+    with pytest.raises(QueueFull):
+        bench.submit([2])
+    document = bench.document([2, 3])
+    bench.scheduler.submit([document], reservation)
+    assert bench.book.queue == (2, 2 + 4)
+    bench.scheduler.release(reservation)
+    assert bench.book.queue == (2, 2 + 4)
+    bench.work()
+    assert bench.book.delivered[document] == 1
+    bench.scheduler.release(bench.scheduler.reserve([estimate(bench, 3)], 0.0))
+    assert bench.book.queue == (0, 0)
+
+
+def test_reserved_documents_are_submitted_however_many_came_meanwhile() -> None:
+    bench = slow_bench()
+    bench.submit([2])
+    reservation = bench.scheduler.reserve([estimate(bench, 1, 10.0)], 0.0)
+    for _ in range(40):
+        bench.submit([2])
+    with pytest.raises(WaitTooLong):
+        submit(bench, [[2]], 10.0)
+    bench.scheduler.submit([estimate(bench, 1, 10.0)], reservation)
 
 
 def test_estimate_refuses_nothing_where_nothing_waits() -> None:
     bench = slow_bench(documents=1, tokens=10)
-    bench.scheduler.check_early(probe(bench), 1, 1000)
+    bench.scheduler.release(bench.scheduler.reserve([estimate(bench, 1000)], 0.0))
     bench.submit([2])
     bench.work()
-    bench.scheduler.check_early(probe(bench), 5, 1000)
+    bench.scheduler.release(bench.scheduler.reserve([estimate(bench, 200)] * 5, 0.0))
+
+
+def test_stopped_scheduler_reserves_nothing() -> None:
+    bench = slow_bench()
+    bench.scheduler.close()
+    with pytest.raises(ShuttingDown):
+        bench.scheduler.reserve([estimate(bench, 1)], 0.0)

@@ -19,6 +19,7 @@ from app.errors import (
 )
 from app.scheduler.batch import Batch
 from app.scheduler.document import Document, Reading
+from app.scheduler.scheduler import Reservation
 from tests.app.scheduler.fakes import (
     FORWARD,
     HANGING,
@@ -48,6 +49,7 @@ class Traffic(RuleBasedStateMachine):
         self.bench = Bench(documents=12, tokens=300, run_seconds=0.01)
         self.admitted: list[Document] = []
         self.left: set[Document] = set()
+        self.reserved: list[tuple[Reservation, list[Document]]] = []  # of requests whose texts are being cut
         self.taken: list[Batch] = []  # the first has the engine's place, another is prepared
 
     @rule(
@@ -67,6 +69,36 @@ class Traffic(RuleBasedStateMachine):
             assert all(document not in self.bench.book.delivered for document in made)
         else:
             self.admitted += made
+
+    @rule(texts=TEXTS, patience=st.sampled_from([0.5, 5.0, 1e6]), shorter=st.booleans())
+    def request_is_estimated(self, texts: list[list[int]], patience: float, shorter: bool) -> None:
+        deadline = self.bench.clock() + patience
+        made = [self.bench.document(ids, deadline) for ids in texts]
+        estimates = [self.bench.document(ids[:1] if shorter else ids * 2, deadline) for ids in texts]
+        try:
+            self.reserved.append((self.bench.scheduler.reserve(estimates, 0.1), made))
+        except (QueueFull, WaitTooLong):
+            assert self.waiting
+
+    @precondition(lambda self: self.reserved)
+    @rule(leaves=st.booleans())
+    def texts_are_cut(self, leaves: bool) -> None:
+        reservation, made = self.reserved.pop(0)
+        if leaves:
+            self.bench.scheduler.release(reservation)
+            return
+        try:
+            self.bench.scheduler.submit(made, reservation)
+        except (QueueFull, RequestTooLarge):
+            assert all(document not in self.bench.book.delivered for document in made)
+        else:
+            self.admitted += made
+
+    @property
+    def waiting(self) -> int:
+        """Documents that are queued, read or reserved for."""
+        unanswered = sum(one not in self.bench.book.outcomes for one in self.admitted)
+        return unanswered + sum(len(made) for _, made in self.reserved)
 
     @rule(data=st.data())
     def client_leaves(self, data: st.DataObject) -> None:
@@ -109,10 +141,11 @@ class Traffic(RuleBasedStateMachine):
 
     @invariant()
     def the_queue_is_what_was_not_answered(self) -> None:
-        waiting = [one for one in self.admitted if one not in self.bench.book.outcomes]
-        assert self.bench.book.queue[0] == len(waiting)
+        assert self.bench.book.queue[0] == self.waiting
 
     def teardown(self) -> None:
+        while self.reserved:
+            self.bench.scheduler.release(self.reserved.pop()[0])
         while self.taken:
             self.thread_works()
         self.bench.work()
