@@ -37,6 +37,9 @@ _MEBIBYTE = b" " * 2**20
 _LONG = "good bad film " * 1500
 
 
+Outcome = httpx.Response | httpx.TransportError
+
+
 @dataclass
 class Trial:
     """One contender at one fault."""
@@ -53,11 +56,12 @@ class Trial:
             verify=False,
         )
 
-    async def ask(self, client: httpx.AsyncClient, text: str) -> httpx.Response | None:
-        """The answer; None where there is none in time."""
-        with suppress(httpx.TransportError):
+    async def ask(self, client: httpx.AsyncClient, text: str) -> Outcome:
+        """The answer, or why there is none."""
+        try:
             return await client.post(self.contender.path, json=self.contender.body(text))
-        return None
+        except httpx.TransportError as error:
+            return error
 
     async def connect(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
         """A connection for what no client library sends."""
@@ -82,7 +86,7 @@ async def _beside(trial: Trial, word: str) -> str:
         texts = [*GOOD[:31], f"a {word} film", *GOOD[31:]]
         answers = await asyncio.gather(*(trial.ask(client, text) for text in texts))
     bad = answers.pop(31)
-    good = sum(answer is not None and answer.status_code == 200 for answer in answers)
+    good = sum(map(_is_good, answers))
     return f"{good} of 63 others answered; the document itself: {_told(bad)}"
 
 
@@ -111,7 +115,7 @@ async def empty_text(trial: Trial) -> str:
     """A text without a word, among 63 good ones at once."""
     async with trial.client() as client:
         answers = await asyncio.gather(*(trial.ask(client, text) for text in ["", *GOOD]))
-    good = sum(answer is not None and answer.status_code == 200 for answer in answers[1:])
+    good = sum(map(_is_good, answers[1:]))
     return f"{good} of 63 others answered; the text itself: {_told(answers[0])}"
 
 
@@ -170,7 +174,7 @@ async def vanishing(trial: Trial) -> str:
         for _, writer in leaving:
             writer.transport.abort()
         answers = await asyncio.gather(*staying)
-    return f"{sum(answer is not None and answer.status_code == 200 for answer in answers)} of 30 that stayed answered"
+    return f"{sum(map(_is_good, answers))} of 30 that stayed answered"
 
 
 async def overload(trial: Trial) -> str:
@@ -242,15 +246,22 @@ FAULTS: tuple[Fault, ...] = (
 
 async def _content(trial: Trial, body: bytes) -> str:
     async with trial.client() as client:
-        with suppress(httpx.TransportError):
-            headers = {"content-type": "application/json"}
+        headers = {"content-type": "application/json"}
+        try:
             return _told(await client.post(trial.contender.path, content=body, headers=headers))
-    return "no answer"
+        except httpx.TransportError as error:
+            return _told(error)
 
 
-def _told(answer: httpx.Response | None) -> str:
-    if answer is None:
-        return "no answer"
+def _is_good(answer: Outcome) -> bool:
+    return isinstance(answer, httpx.Response) and answer.status_code == 200
+
+
+def _told(answer: Outcome) -> str:
+    if isinstance(answer, httpx.TimeoutException):
+        return f"no answer in {_PATIENCE_SECONDS} s"
+    if isinstance(answer, httpx.TransportError):
+        return "connection broken"
     if answer.status_code != 200:
         return str(answer.status_code)
     return "200 with NaN" if "nan" in answer.text.lower() else "200"
@@ -262,7 +273,7 @@ async def _afterwards(trial: Trial) -> str:
         return "died"
     async with trial.client() as client:
         answer = await trial.ask(client, "good film")
-        if answer is not None and answer.status_code == 200:
+        if _is_good(answer):
             return "fine"
         with suppress(httpx.TransportError):
             health = (await client.get(trial.contender.health)).status_code
