@@ -85,7 +85,7 @@ class Settings(BaseSettings):
     max_body_bytes: int = Field(8 * 2**20, ge=1024)
     """The largest body of a request: a full request of 256 documents of 32,000 characters fits."""
 
-    max_documents: int = Field(256, ge=1)
+    max_documents: int = Field(256, ge=1, le=65_536)
     """The most documents in one request: beyond some full batches a larger request gains nothing."""
 
     max_document_tokens: int = Field(32_768, ge=1)

@@ -6,10 +6,12 @@ from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from app.api.body import check_values
 from app.errors import InvalidRequest
 
 Explain = Literal["steps", "summary", "none"]
 SchemaT = TypeVar("SchemaT", bound=BaseModel)
+Texts = Annotated[list[str], Field(min_length=1, fail_fast=True)]  # thousands of wrong ones are one error
 _SHOWN = 100  # characters of a wrong value that an error repeats
 
 
@@ -18,7 +20,7 @@ class ClassifyRequest(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
 
-    input: str | Annotated[list[str], Field(min_length=1)] = Field(description="One document, or several.")
+    input: str | Texts = Field(description="One document, or several.")
     model: str | None = Field(None, description="`name` (its newest version) or `name@version`.")
     explain: Explain = Field("steps", description="What to tell about the reading.")
     top_k: int | None = Field(None, ge=1, description="Adds `top`: so many labels, the most probable first.")
@@ -251,6 +253,7 @@ def parse_body(schema: type[SchemaT], body: bytes) -> SchemaT:
     Raises:
         InvalidRequest: with the first wrong field, what was expected there and what came.
     """
+    check_values(body)
     try:
         return schema.model_validate_json(body)
     except ValidationError as error:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import partial
-from typing import Annotated, Any, Literal
+from typing import Any, Literal
 
 import numpy as np
 import orjson
@@ -15,7 +15,7 @@ from starlette.responses import Response
 
 from app.answer import Answer
 from app.api.exchange import Exchange, exchange
-from app.api.schema import parse_body
+from app.api.schema import Texts, parse_body
 
 Function = Literal["softmax", "sigmoid", "none"]
 
@@ -34,7 +34,7 @@ class InferenceRequest(BaseModel):
 
     model_config = ConfigDict(frozen=True, strict=True, extra="forbid")
 
-    inputs: str | Annotated[list[str], Field(min_length=1)] = Field(description="One text, or several.")
+    inputs: str | Texts = Field(description="One text, or several.")
     parameters: Parameters | None = Field(None, description="`function_to_apply` and `top_k`.")
     options: dict[str, Any] | None = Field(None, description="Passed over.")
 

@@ -14,7 +14,7 @@ from starlette.responses import Response
 
 from app.answer import Answer
 from app.api.exchange import Exchange, exchange
-from app.api.schema import parse_body
+from app.api.schema import Texts, parse_body
 from app.errors import NoCategories
 from app.service import Service
 from app.settings import ModerationCategory
@@ -39,9 +39,9 @@ class ModerationRequest(BaseModel):
 
     model_config = ConfigDict(frozen=True, strict=True, extra="forbid")
 
-    input: (
-        str | Annotated[list[str], Field(min_length=1)] | Annotated[list[TextPart], Field(min_length=1)]
-    ) = Field(description="One text, or several; parts of the type `text` are one text.")
+    input: str | Texts | Annotated[list[TextPart], Field(min_length=1, fail_fast=True)] = Field(
+        description="One text, or several; parts of the type `text` are one text."
+    )
     model: str | None = Field(None, description="A model that has categories; not needed where one has.")
 
 

@@ -41,7 +41,7 @@ class Tensor(BaseModel):
     name: Literal["text"]
     shape: Annotated[list[Annotated[int, Field(ge=1, lt=2**31)]], Field(min_length=1, max_length=8)]
     datatype: Literal["BYTES"]
-    data: list[str | list[str]] | None = None
+    data: Annotated[list[str | list[str]], Field(fail_fast=True)] | None = None
     parameters: dict[str, Any] = {}
 
 
@@ -62,7 +62,9 @@ class InferenceRequest(BaseModel):
     inputs: Annotated[list[Tensor], Field(min_length=1, max_length=1)] = Field(
         description="One tensor `text` of `BYTES`."
     )
-    outputs: list[Output] | None = Field(None, description="`probabilities`, `label`; both by default.")
+    outputs: Annotated[list[Output], Field(fail_fast=True)] | None = Field(
+        None, description="`probabilities`, `label`; both by default."
+    )
 
 
 @dataclass(frozen=True, slots=True)

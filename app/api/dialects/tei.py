@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
 import orjson
 from pydantic import BaseModel, ConfigDict, Field
 from starlette.requests import Request
@@ -19,9 +21,9 @@ class PredictRequest(BaseModel):
 
     model_config = ConfigDict(frozen=True, strict=True)
 
-    inputs: str | list[str] | list[list[str]] = Field(
-        description='One text, or several as `[["first"], ["second"]]`. Pairs are refused.'
-    )
+    inputs: (
+        str | Annotated[list[str], Field(fail_fast=True)] | Annotated[list[list[str]], Field(fail_fast=True)]
+    ) = Field(description='One text, or several as `[["first"], ["second"]]`. Pairs are refused.')
     raw_scores: bool = Field(False, description="Logits instead of probabilities.")
     truncate: bool = Field(False, description="Cut what is too long instead of refusing it.")
     truncation_direction: str = Field(
