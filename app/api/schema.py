@@ -12,6 +12,7 @@ from app.errors import InvalidRequest
 Explain = Literal["steps", "summary", "none"]
 SchemaT = TypeVar("SchemaT", bound=BaseModel)
 Texts = Annotated[list[str], Field(min_length=1, fail_fast=True)]  # thousands of wrong ones are one error
+_MOST_ERRORS = 1000  # that are looked through for the most telling one: five milliseconds
 _SHOWN = 100  # characters of a wrong value that an error repeats
 
 
@@ -261,6 +262,8 @@ def parse_body(schema: type[SchemaT], body: bytes) -> SchemaT:
 
 
 def _explain(schema: type[BaseModel], error: ValidationError) -> str:
+    if (count := error.error_count()) > _MOST_ERRORS:
+        return f"Expected some of {', '.join(schema.model_fields)}; {count} fields are wrong or unknown."
     problems = error.errors(include_url=False)
     # Of the branches of a union the one that came furthest tells most: `input.3` rather than `input`.
     problem = max(problems, key=lambda problem: (len(_place(problem["loc"])), problem["type"] == "too_short"))

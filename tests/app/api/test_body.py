@@ -93,6 +93,14 @@ def test_many_wrong_texts_are_one_error() -> None:
         parse_request(json.dumps({"input": [1] * (MOST_VALUES // 2)}).encode())
 
 
+def test_thousands_of_unknown_fields_are_counted_only() -> None:
+    fields = {f"unknown{number}": 1 for number in range(5000)}
+    with pytest.raises(
+        InvalidRequest, match=r"Expected some of input, model, .*; 5000 fields are wrong or unknown"
+    ):
+        parse_request(json.dumps({"input": "good", **fields}).encode())
+
+
 @pytest.mark.parametrize("value", [b"1", b"[]", b'""'])
 def test_full_body_of_small_values_costs_no_memory(server: Server, value: bytes) -> None:
     start, end = b'{"input":[', b"]}"
