@@ -60,6 +60,7 @@ def test_memory_groups_are_counted(page: Page) -> None:
 
 
 def test_control_enter_classifies(page: Page) -> None:
+    page.get_by_label("Model").select_option(model_id(page, "reviews"))
     page.get_by_label("Text", exact=True).fill(REVIEW)
     page.keyboard.press("Control+Enter")
     expect(page.locator("#answer-label")).to_have_text(re.compile("negative|positive"))
