@@ -119,9 +119,9 @@ class BoundedConnection(HttpToolsProtocol):
             super().on_message_complete()
 
     def shutdown(self) -> None:
-        """The server ends: close, but leave no request without an answer that has begun or may be on its way.
+        """The server ends: close, in a moment where a request has not come or only half.
 
-        What is asked from now on the application refuses.
+        A client that keeps its connection may have sent one just now; the application refuses it.
         """
         if self._leaving or self._transport.is_closing():
             return
@@ -129,8 +129,6 @@ class BoundedConnection(HttpToolsProtocol):
         expected = self._expected()
         if expected is None:
             super().shutdown()  # it ends with the answer
-        elif self.cycle is not None and self._phase is None and not is_readable(self._fileno()):
-            self.close()  # a client that keeps its connection and asks nothing
         else:
             self._watch(None)
             self._watch(expected)
@@ -180,7 +178,11 @@ class BoundedConnection(HttpToolsProtocol):
         if phase == "body" and self.cycle.response_complete:
             self._linger()
         elif self._ending and self._phase is None:
-            self.close()
+            if is_readable(self._fileno()):  # it came this very moment
+                self._watch(None)
+                self._watch(phase)
+            else:
+                self.close()
         elif self._ending:
             self._refuse(ShuttingDown("The service stopped before the request was complete.", 1))
         else:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -60,12 +61,8 @@ def test_body_is_refused_for_its_values_and_never_for_its_texts(
 
 @given(st.binary() | st.text(st.sampled_from('",[{\\a')).map(str.encode))
 def test_whatever_comes_is_read_or_refused(body: bytes) -> None:
-    try:
-        asked = parse_request(body)
-    except InvalidRequest as refusal:
-        assert refusal.detail
-    else:
-        assert asked.texts == json.loads(body)["input"] or [asked.input] == asked.texts
+    with suppress(InvalidRequest):
+        assert parse_request(body).input == json.loads(body)["input"]
 
 
 def test_long_text_may_hold_whatever_marks(tmp_path: Path) -> None:
