@@ -14,7 +14,7 @@ from app.engine.registry import LoadedModel
 from app.errors import DocumentTooLong, Problem
 from app.keys import Caller
 from app.scheduler.document import Document, Reading
-from app.scheduler.segments import continues, cut
+from app.scheduler.segments import Segment, continues, cut
 from app.text import TokenizedText, Truncate, tokenize
 
 Tokenized = list[tuple[TokenizedText | Problem, float]]  # with the seconds that each took
@@ -81,7 +81,7 @@ class ReadRequest:
         return Document(
             self.model,
             token_ids,
-            cut(self.model.manifest, len(token_ids), self._is_to_continue),
+            self._segments(len(token_ids)),
             time.monotonic(),
             self.deadline_seconds,
             self.wanted.partial,
@@ -93,7 +93,7 @@ class ReadRequest:
         return Document(
             self.model,
             np.empty(0, np.int64),
-            cut(self.model.manifest, tokens, self._is_to_continue),
+            self._segments(tokens),
             time.monotonic(),
             self.deadline_seconds,
             self.wanted.partial,
@@ -121,6 +121,10 @@ class ReadRequest:
             return None
         continued = self.wanted.continued
         return continued.after(continued.token_ids(text.token_ids), reading)
+
+    def _segments(self, tokens: int) -> tuple[Segment, ...]:
+        buckets = self.model.calibration.buckets
+        return cut(self.model.manifest, tokens, self._is_to_continue, buckets)
 
     @property
     def _is_to_continue(self) -> bool:

@@ -95,6 +95,7 @@ def _summary(catalogue: Catalogue, model: LoadedModel) -> dict[str, Any]:
         "continues": continues(manifest),
         "longest_document": manifest.longest_document,
         "length_buckets": list(manifest.length_buckets),
+        "used_buckets": list(model.calibration.buckets),
         "provider": model.provider,
         "file_bytes": model.file_bytes,
     }

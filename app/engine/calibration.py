@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -16,6 +16,7 @@ from app.scheduler.document import Array
 
 ROW_COUNTS = (1, 2, 4, 8, 16, 32, 64)
 _GOOD_ENOUGH = 0.95  # of the best rate: more rows for the last 5 % would only make everyone wait longer
+_SHORTER_PAYS = 0.9  # of the longer bucket's time
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,9 +36,10 @@ class Measurement:
 
 @dataclass(frozen=True, slots=True)
 class Calibration:
-    """The row counts to use, each warmed up, with what their runs cost."""
+    """The row counts to use, each warmed up, with what their runs cost, and the length buckets to use."""
 
     costs: Mapping[tuple[str, int], RunCosts]  # by pass and bucket
+    buckets: tuple[int, ...]  # rising; the largest is the manifest's
 
 
 def calibrate(model: Model, max_run_seconds: float) -> Calibration:
@@ -51,7 +53,32 @@ def calibrate(model: Model, max_run_seconds: float) -> Calibration:
         for bucket in model.manifest.length_buckets:
             measured = _measure_rows(model, reading, bucket, row_counts, max_run_seconds)
             costs[reading.name, bucket] = RunCosts({one.rows: one.seconds for one in choose_rows(measured)})
-    return Calibration(costs)
+    return Calibration(costs, choose_buckets(model.manifest.length_buckets, costs))
+
+
+def choose_buckets(buckets: Sequence[int], costs: Mapping[tuple[str, int], RunCosts]) -> tuple[int, ...]:
+    """The buckets that pay: others are as slow as the next longer one, whose runs more documents can share.
+
+    A bucket pays where its runs are clearly faster, with few rows or with many, over all passes.
+
+    Args:
+        buckets: those of the manifest, rising.
+        costs: by pass and bucket.
+    """
+    readings = {reading for reading, _ in costs}
+
+    def seconds(bucket: int) -> tuple[float, float]:
+        found = [costs[reading, bucket] for reading in readings]
+        return sum(one.seconds(one.row_counts[0]) for one in found), sum(
+            one.document_seconds for one in found
+        )
+
+    chosen = [buckets[-1]]
+    for bucket in reversed(buckets[:-1]):
+        pairs = zip(seconds(bucket), seconds(chosen[0]), strict=True)
+        if any(shorter <= _SHORTER_PAYS * longer for shorter, longer in pairs):
+            chosen.insert(0, bucket)
+    return tuple(chosen)
 
 
 def choose_rows(measured: list[Measurement]) -> list[Measurement]:

@@ -38,7 +38,9 @@ def continues(manifest: Manifest) -> bool:
     return len(manifest.passes) == 1 and manifest.passes[0].direction == "forward"
 
 
-def cut(manifest: Manifest, tokens: int, to_continue: bool = False) -> tuple[Segment, ...]:
+def cut(
+    manifest: Manifest, tokens: int, to_continue: bool = False, buckets: tuple[int, ...] = ()
+) -> tuple[Segment, ...]:
     """Cut a document of ``tokens`` words into the segments of all passes, in the order in which they run.
 
     Args:
@@ -46,11 +48,13 @@ def cut(manifest: Manifest, tokens: int, to_continue: bool = False) -> tuple[Seg
         tokens: words of the document, at least one.
         to_continue: end the last full segment less than the smallest bucket before the end, so that a later
             reading that goes on from its checkpoint has few words to read again.
+        buckets: those of the manifest's that are used, rising, with the largest; all where there are none.
     """
-    borders = [0, *_borders(manifest.length_buckets, tokens, to_continue)]
+    buckets = buckets or manifest.length_buckets
+    borders = [0, *_borders(buckets, tokens, to_continue)]
     spans = list(pairwise(borders))
     return tuple(
-        Segment(reading, start, stop, _bucket(manifest.length_buckets, stop - start))
+        Segment(reading, start, stop, _bucket(buckets, stop - start))
         for reading in manifest.passes
         for start, stop in (spans if reading.direction == "forward" else reversed(spans))
     )

@@ -6,9 +6,17 @@ from typing import Any
 import numpy as np
 import pytest
 
-from app.engine.calibration import ROW_COUNTS, Measurement, calibrate, choose_rows, one_row_will_do
+from app.engine.calibration import (
+    ROW_COUNTS,
+    Measurement,
+    calibrate,
+    choose_buckets,
+    choose_rows,
+    one_row_will_do,
+)
 from app.engine.registry import Registry
 from app.engine.sessions import Graph
+from app.scheduler.costs import RunCosts
 from app.scheduler.document import Array
 from app.scheduler.watch import RunControl
 
@@ -34,6 +42,40 @@ def test_few_rows_where_more_rows_only_take_longer() -> None:
 
 def test_last_five_percent_are_not_worth_longer_runs() -> None:
     assert rows(choose_rows(measured(1, 1.5, 2.9))) == (1, 2)
+
+
+def costs(**seconds: tuple[float, float]) -> dict[tuple[str, int], RunCosts]:
+    """Of runs of one row and of eight, by the pass and bucket `PASS_BUCKET`."""
+    found = {}
+    for name, (one, eight) in seconds.items():
+        reading, _, bucket = name.partition("_")
+        found[reading, int(bucket)] = RunCosts({1: one, 8: eight})
+    return found
+
+
+def test_buckets_that_are_as_slow_as_the_next_are_not_used() -> None:
+    flat = costs(read_8=(1.0, 2.0), read_16=(1.05, 2.1), read_32=(1.1, 2.2))
+    assert choose_buckets((8, 16, 32), flat) == (32,)
+    steep = costs(read_8=(1.0, 2.0), read_16=(1.05, 2.1), read_32=(2.0, 4.0))
+    assert choose_buckets((8, 16, 32), steep) == (16, 32)
+
+
+def test_bucket_is_used_that_pays_with_few_rows_or_with_many() -> None:
+    assert choose_buckets((8, 16), costs(read_8=(0.8, 2.0), read_16=(1.0, 2.0))) == (8, 16)
+    assert choose_buckets((8, 16), costs(read_8=(1.0, 1.6), read_16=(1.0, 2.0))) == (8, 16)
+
+
+def test_bucket_must_pay_over_all_passes() -> None:
+    both = costs(ahead_8=(1.0, 2.0), ahead_16=(1.0, 2.0), read_8=(0.8, 1.6), read_16=(1.0, 2.0))
+    assert choose_buckets((8, 16), both) == (8, 16)
+    assert choose_buckets((8, 16), both | costs(ahead_8=(9.0, 18.0), ahead_16=(9.0, 18.0))) == (16,)
+
+
+def test_calibrated_model_uses_its_largest_bucket(registry: Registry) -> None:
+    model = registry.find("reviews")
+    buckets = calibrate(model, max_run_seconds=0.05).buckets
+    assert buckets[-1] == model.manifest.length_buckets[-1]
+    assert set(buckets) <= set(model.manifest.length_buckets)
 
 
 def test_calibration_stops_at_the_longest_run_allowed(registry: Registry) -> None:
