@@ -16,11 +16,22 @@ from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 
 from app.api.middleware import SECURITY_HEADERS
 from app.api.problems import MEDIA_TYPE
-from app.errors import BadHttp, HeadTooLarge, Problem, RequestTimeout, ShuttingDown, TooManyConnections
+from app.errors import (
+    BadHttp,
+    HeadTooLarge,
+    NetworkBusy,
+    Problem,
+    RequestTimeout,
+    ShuttingDown,
+    TooManyConnections,
+)
+from app.lag import LoopLag, waited_seconds
 from app.metrics import STALLED, Metrics
 from app.settings import Settings
 
 _LAST_SECONDS = 1.0  # once the server ends, for requests that are on their way
+WAITED = "waited_seconds"  # of a request's state: how long it was there before anybody looked at it
+
 _LINGER_SECONDS = 2.0  # for a client that still sends: closed at once it would lose the answer with the rest
 _MOST_HEAD_BYTES = 64 * 1024  # generous: proxies allow 8 to 32 KiB
 _MOST_UNWANTED_BYTES = 256 * 1024  # so that a small request that is refused keeps its connection
@@ -32,9 +43,10 @@ _Phase = Literal["head", "body"]
 class BoundedConnection(HttpToolsProtocol):
     """uvicorn's protocol with bounds; what is refused here never reaches the application."""
 
-    def __init__(self, *args: Any, settings: Settings, metrics: Metrics, **kwargs: Any) -> None:
+    def __init__(self, *args: Any, settings: Settings, metrics: Metrics, lag: LoopLag, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self._settings = settings
+        self._lag = lag
         self._metrics = metrics
         self._phase: _Phase | None = None  # what of a request arrives now
         self._unbroken_bytes = 0  # received since the last end of a head or piece of a body
@@ -98,11 +110,24 @@ class BoundedConnection(HttpToolsProtocol):
         if self.parser.should_upgrade():
             return  # read again without
         self._unwanted_bytes = 0
+        waited = waited_seconds(self._transport)
+        self._lag.observe(waited)
+        self.scope["state"][WAITED] = waited
+        if self._lag.lasts and self._may_be_shed():
+            self._refuse(NetworkBusy("Requests come faster than they can be looked at.", 1))
+            return
         super().on_headers_complete()
+
+    def _may_be_shed(self) -> bool:
+        """Whether the request is not a probe's or scraper's, nor sent behind one that is being answered."""
+        answering = self.cycle is not None and not self.cycle.response_complete
+        return not answering and self.parser.get_method() == b"POST"
 
     def on_body(self, body: bytes) -> None:
         """A piece of a body came."""
         self._unbroken_bytes = 0
+        if self._leaving:
+            return
         if not self.cycle.response_complete:
             super().on_body(body)
             return
@@ -114,6 +139,8 @@ class BoundedConnection(HttpToolsProtocol):
         """A request is there from head to end."""
         self._phase = None
         self._unbroken_bytes = 0
+        if self._leaving:
+            return
         self._watch(None)
         if not self.parser.should_upgrade():
             super().on_message_complete()

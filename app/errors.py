@@ -36,6 +36,7 @@ Problem                    an answer of RFC 9457: status, type, title, detail
 └── Refused                     not accepted now; `Retry-After` says when to come back
     ├── QuotaExceeded      429  the key read its share of tokens
     ├── TooManyConnections 503  no connection is left
+    ├── NetworkBusy        503  requests come faster than they can be looked at
     ├── QueueFull          503  too much waits already
     ├── WaitTooLong        503  what waits would outlast the request's deadline
     └── ShuttingDown       503  the service drains
@@ -299,6 +300,12 @@ class TooManyConnections(Refused):
     status, slug, title = 503, "too-many-connections", "Too many connections"
 
 
+class NetworkBusy(Refused):
+    """Requests come faster than they can be looked at."""
+
+    status, slug, title = 503, "network-busy", "Too many requests at once"
+
+
 class QueueFull(Refused):
     """Too much waits already."""
 
@@ -348,5 +355,6 @@ PROBLEMS: tuple[type[Problem], ...] = (
     InternalError,
     *DOCUMENT_PROBLEMS,
     TooManyConnections,
+    NetworkBusy,
     *REFUSALS,
 )

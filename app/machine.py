@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import contextlib
 import math
 import os
 import platform
-import threading
 from pathlib import Path
 
 _CGROUP = Path("/sys/fs/cgroup")
-_WORK_NICENESS = 10  # a tenth of the usual weight
 
 
 def usable_cpus(cgroup: Path = _CGROUP) -> int:
@@ -18,17 +15,6 @@ def usable_cpus(cgroup: Path = _CGROUP) -> int:
     cpus = len(os.sched_getaffinity(0))
     quota = _quota_v2(cgroup / "cpu.max") or _quota_v1(cgroup / "cpu")
     return max(1, min(cpus, math.ceil(quota))) if quota else cpus
-
-
-def yield_cpu() -> None:
-    """Let the calling thread's work come after that of the process's other threads where CPUs are short.
-
-    Nothing happens where the system gives no thread a priority of its own.
-    """
-    thread = threading.get_native_id()
-    with contextlib.suppress(OSError):
-        niceness = max(_WORK_NICENESS, os.getpriority(os.PRIO_PROCESS, thread))
-        os.setpriority(os.PRIO_PROCESS, thread, niceness)
 
 
 def cpu_name(cpuinfo: Path = Path("/proc/cpuinfo")) -> str:

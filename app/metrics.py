@@ -22,6 +22,7 @@ from app.errors import (
     DOCUMENT_PROBLEMS,
     REFUSALS,
     STATE_PROBLEMS,
+    NetworkBusy,
     ShuttingDown,
     TooManyConnections,
 )
@@ -218,7 +219,7 @@ class Metrics:
             for status in statuses:
                 self.request_seconds.labels(route, str(status))
         told = (problem.slug for problem in CONNECTION_PROBLEMS)
-        for reason in (*told, TooManyConnections.slug, ShuttingDown.slug, STALLED):
+        for reason in (*told, TooManyConnections.slug, NetworkBusy.slug, ShuttingDown.slug, STALLED):
             self.refused_connections_total.labels(reason)
         for refusal in REFUSALS:
             self.refused_total.labels(refusal.slug)

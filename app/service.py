@@ -21,7 +21,6 @@ from app.engine.registry import LoadedModel, Registry
 from app.errors import DeadlineExceeded, NotReady, Problem, ShuttingDown, StartError
 from app.keys import Caller, KeyRing, read_keys
 from app.logs import get_logger
-from app.machine import yield_cpu
 from app.metrics import Metrics
 from app.model_metrics import ModelMetrics
 from app.observer import MetricsObserver
@@ -59,7 +58,7 @@ class Service:
         self.draining = False
         self._observer = MetricsObserver(metrics)
         self.reloader = Reloader(settings, registry, metrics, ModelMetrics(metrics, registry).show)
-        self._tokenizers = ThreadPoolExecutor(settings.tokenizer_threads, "tokenizer", yield_cpu)
+        self._tokenizers = ThreadPoolExecutor(settings.tokenizer_threads, "tokenizer")
         self._lengths = TokenEstimate()
         self._cutting = CuttingPace(settings.tokenizer_threads)
         self._reading = 0  # calls of _read

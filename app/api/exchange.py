@@ -20,6 +20,7 @@ from app.answer import Answer
 from app.api.access import caller_of
 from app.api.body import read_body
 from app.api.middleware import CLIENT_GONE
+from app.connection import WAITED
 from app.engine.registry import LoadedModel
 from app.errors import STATE_PROBLEMS, InvalidRequest, Problem, QuotaExceeded, Refused, TooManyDocuments
 from app.keys import Caller
@@ -199,7 +200,7 @@ async def accept(
         Problem: it is refused.
         ClientDisconnect: the client left before its end.
     """
-    arrived_seconds = time.monotonic()
+    arrived_seconds = time.monotonic() - request.scope["state"].get(WAITED, 0.0)
     _check_quota(service, caller_of(request))
     header_ms = _deadline_ms(request)
     body = await read_body(request, service.settings.max_body_bytes)

@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from app.logs import get_logger
-from app.machine import yield_cpu
 from app.scheduler.batch import Batch
 from app.scheduler.runner import FailedRun
 from app.scheduler.scheduler import Scheduler
@@ -117,7 +116,6 @@ class EngineThreads:
             self._observer.threads_changed(len(self._workers))
 
     def _work(self, worker: _Worker) -> None:
-        yield_cpu()  # a request is refused while runs go on, and its client told of it
         try:
             while not worker.lost and self._work_once(worker):
                 pass

@@ -1,10 +1,9 @@
 from __future__ import annotations
 
 import os
-import threading
 from pathlib import Path
 
-from app.machine import cpu_name, usable_cpus, yield_cpu
+from app.machine import cpu_name, usable_cpus
 
 
 def test_quota_of_half_a_cpu_counts_as_one(tmp_path: Path) -> None:
@@ -33,18 +32,3 @@ def test_processor_has_a_name_without_cpuinfo(tmp_path: Path) -> None:
     (tmp_path / "cpuinfo").write_text("model name\t: Fast One\n")
     assert cpu_name(tmp_path / "cpuinfo") == "Fast One"
     assert cpu_name(tmp_path / "absent")
-
-
-def test_work_that_yields_comes_after_other_threads() -> None:
-    niceness: list[int] = []
-
-    def work() -> None:
-        yield_cpu()
-        niceness.append(os.getpriority(os.PRIO_PROCESS, threading.get_native_id()))
-
-    before = os.getpriority(os.PRIO_PROCESS, threading.get_native_id())
-    thread = threading.Thread(target=work)
-    thread.start()
-    thread.join()
-    assert niceness == [max(before, 10)]
-    assert os.getpriority(os.PRIO_PROCESS, threading.get_native_id()) == before

@@ -1,0 +1,131 @@
+"""A loop that does not keep up is told from one that stalls once, and sheds what it has no time to look at."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import sys
+import time
+from collections.abc import Awaitable, Callable
+from contextlib import closing
+from typing import Any
+from unittest.mock import Mock
+
+import pytest
+import uvicorn
+from uvicorn.server import ServerState
+
+from app.connection import BoundedConnection
+from app.lag import LoopLag, waited_seconds
+from app.metrics import Metrics
+from app.settings import read_settings
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now = 100.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def test_requests_that_wait_all_the_time_are_told() -> None:
+    clock = Clock()
+    lag = LoopLag(clock)
+    lag.observe(0.3)
+    clock.now += 0.45
+    lag.observe(0.2)
+    assert not lag.lasts
+    clock.now += 0.1
+    assert lag.lasts
+    lag.observe(0.01)
+    assert not lag.lasts
+
+
+def test_single_stalls_are_not_told() -> None:
+    clock = Clock()
+    lag = LoopLag(clock)
+    for _ in range(5):
+        lag.observe(0.3)
+        clock.now += 0.3
+        lag.observe(0.01)
+        clock.now += 0.3
+        assert not lag.lasts
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="other systems do not tell")
+def test_wait_in_the_socket_is_seen() -> None:
+    async def scenario() -> None:
+        transport = Mock(asyncio.Transport)
+        here, there = tcp_pair()
+        with closing(here), closing(there):
+            transport.get_extra_info.return_value = here
+            there.sendall(b"hello")
+            time.sleep(0.2)
+            assert 0.1 < waited_seconds(transport) < 5
+        assert waited_seconds(transport) == 0  # closed
+
+    asyncio.run(scenario())
+
+
+def tcp_pair() -> tuple[socket.socket, socket.socket]:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        there = socket.create_connection(server.getsockname())
+        here, _ = server.accept()
+    return here, there
+
+
+async def echo(
+    scope: Any, receive: Callable[[], Awaitable[Any]], send: Callable[[Any], Awaitable[None]]
+) -> None:
+    while (await receive()).get("more_body"):
+        pass
+    await send({"type": "http.response.start", "status": 200, "headers": [(b"content-length", b"0")]})
+    await send({"type": "http.response.body"})
+
+
+@pytest.mark.parametrize(
+    ("method", "late", "told"),
+    [
+        (b"POST", True, b"HTTP/1.1 503"),
+        (b"GET", True, b"HTTP/1.1 200"),
+        (b"POST", False, b"HTTP/1.1 200"),
+    ],
+)
+def test_late_loop_refuses_what_can_wait_and_recovers(
+    method: bytes, late: bool, told: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def ask(port: int) -> bytes:
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        with closing(writer):
+            writer.write(
+                method + b" / HTTP/1.1\r\nhost: x\r\nconnection: close\r\ncontent-length: 5\r\n\r\nhello"
+            )
+            return await reader.read()
+
+    async def scenario() -> None:
+        clock, metrics = Clock(), Metrics()
+        lag = LoopLag(clock)
+        config = uvicorn.Config(echo, log_config=None)
+        config.load()
+        state, settings = ServerState(), read_settings()
+
+        def connection() -> asyncio.Protocol:
+            return BoundedConnection(
+                config=config, server_state=state, app_state={}, settings=settings, metrics=metrics, lag=lag
+            )
+
+        server = await asyncio.get_running_loop().create_server(connection, "127.0.0.1", 0)
+        async with server:
+            port = server.sockets[0].getsockname()[1]
+            lag.observe(0.2 if late else 0.01)
+            clock.now += 0.7
+            monkeypatch.setattr("app.connection.waited_seconds", lambda _: 0.2 if late else 0.01)
+            answer = await ask(port)
+            monkeypatch.undo()
+            assert answer.startswith(told)
+            assert (b"/problems/network-busy" in answer) == (b"503" in told)
+            assert (b"retry-after: 1" in answer) == (b"503" in told)
+            assert (await ask(port)).startswith(b"HTTP/1.1 200")  # the request before found the loop in time
+
+    asyncio.run(scenario())
