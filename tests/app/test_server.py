@@ -46,6 +46,24 @@ def assert_shutting_down(answer: RawAnswer) -> None:
     assert json.loads(answer.body)["type"] == "/problems/shutting-down"
 
 
+def test_time_in_the_socket_counts_against_the_deadline(bundles: Path) -> None:
+    """A process that was held up for a while tells who waits no longer, and reads only for those who do."""
+    bodies = [
+        json.dumps({"input": LONG, "deadline_ms": ms, "explain": "none"}).encode() for ms in (400, 60_000)
+    ]
+    with running_server(bundles) as server:
+        server.process.send_signal(signal.SIGSTOP)
+        with ExitStack() as stack:
+            connections = [stack.enter_context(closing(connect(server))) for _ in bodies]
+            for connection, body in zip(connections, bodies, strict=True):
+                connection.sendall(post(body))
+            time.sleep(1.0)
+            server.process.send_signal(signal.SIGCONT)
+            late, patient = (read_one(connection) for connection in connections)
+    assert late.status in (503, 504), late
+    assert patient.status == 200, patient
+
+
 def test_sigterm_answers_what_was_accepted_then_ends(bundles: Path) -> None:
     with running_server(bundles) as server, server.client() as client, server.client() as other:
         answers: list[httpx.Response] = []
