@@ -293,8 +293,8 @@ def test_answer_at_the_deadline_is_what_was_read_so_far_where_that_will_do(
             model = slow.find("reviews")
             (whole,) = await service.classify(model, [LONG])
             slow.seconds = 0.02
-            (partial,) = await service.classify(model, [LONG], Wanted(partial=True), 0.5)
-            (none,) = await service.classify(slow.find("topics"), [LONG], Wanted(partial=True), 0.5)
+            (partial,) = await service.classify(model, [LONG], Wanted(partial=True), 1.5)
+            (none,) = await service.classify(slow.find("topics"), [LONG], Wanted(partial=True), 1.5)
             assert isinstance(partial, Answer)
             assert partial.partial
             assert 0 < partial.share_read < 1
