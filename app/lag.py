@@ -9,8 +9,8 @@ import sys
 import time
 from collections.abc import Callable
 
-_LATE_SECONDS = 0.1  # far beyond what a busy loop takes for all that is there at a moment
-_PATIENCE_SECONDS = 0.5  # one stall, by a neighbour on the machine perhaps, is no overload
+_LATE_SECONDS = 0.25  # far beyond what a busy loop takes for all that is there at a moment
+_PATIENCE_SECONDS = 1.0  # a stall, or a burst that ends, is no overload
 
 _LAST_RECEIVED = struct.Struct("@52xI")  # Linux's struct tcp_info up to tcpi_last_data_recv, in ms
 
@@ -38,15 +38,18 @@ class LoopLag:
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
         self._late_since: float | None = None
+        self._observed = 0.0  # when the last request was looked at
 
     @property
     def lasts(self) -> bool:
-        """Whether every request of the last while had waited."""
-        return self._late_since is not None and self._clock() - self._late_since > _PATIENCE_SECONDS
+        """Whether requests came all the time for a while, and every one had waited."""
+        return self._late_since is not None and self._observed - self._late_since > _PATIENCE_SECONDS
 
     def observe(self, waited: float) -> None:
         """A request had waited for so many seconds when it was looked at."""
+        now, before = self._clock(), self._observed
+        self._observed = now
         if waited < _LATE_SECONDS:
             self._late_since = None
-        elif self._late_since is None:
-            self._late_since = self._clock()
+        elif self._late_since is None or now - before > _PATIENCE_SECONDS:
+            self._late_since = now

@@ -12,7 +12,6 @@ import asyncio
 import json
 import os
 import signal
-import statistics
 import sys
 import tempfile
 import time
@@ -177,41 +176,6 @@ async def vanishing(trial: Trial) -> str:
     return f"{sum(map(_is_good, answers))} of 30 that stayed answered"
 
 
-async def overload(trial: Trial) -> str:
-    """Ten seconds of 150 clients that ask for long texts, wait for 3 seconds and come back at once."""
-    counts: Counter[str] = Counter()
-    seconds: list[float] = []
-    end = time.monotonic() + 10
-    header = {"x-request-deadline-ms": "2000"} if trial.contender.requirement is None else {}
-    async with trial.client() as client:
-
-        async def ask_on() -> None:
-            while time.monotonic() < end:
-                started = time.monotonic()
-                try:
-                    answer = await client.post(
-                        trial.contender.path, json=trial.contender.body(_LONG), headers=header, timeout=3
-                    )
-                except httpx.TransportError:
-                    counts["given up"] += 1
-                    continue
-                if answer.status_code == 200:
-                    counts["answered"] += 1
-                    seconds.append(time.monotonic() - started)
-                else:
-                    wait = ", Retry-After" if "retry-after" in answer.headers else ""
-                    counts[f"{answer.status_code}{wait}"] += 1
-                    await asyncio.sleep(0.1)
-
-        await asyncio.gather(*(ask_on() for _ in range(150)))
-        started = time.monotonic()
-        after = await trial.ask(client, "good film")
-        recovered = time.monotonic() - started
-    told = ", ".join(f"{count} {what}" for what, count in counts.most_common())
-    median = f" (median {statistics.median(seconds):.1f} s)" if seconds else ""
-    return f"{told}{median}; then a short text: {_told(after)} after {recovered:.1f} s"
-
-
 async def sigterm(trial: Trial) -> str:
     """SIGTERM when the first of 60 requests is answered."""
     async with trial.client() as client:
@@ -239,7 +203,6 @@ FAULTS: tuple[Fault, ...] = (
     endless_body,
     slow_head,
     vanishing,
-    overload,
     sigterm,
 )
 

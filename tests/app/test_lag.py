@@ -29,28 +29,29 @@ class Clock:
         return self.now
 
 
+def observe(lag: LoopLag, clock: Clock, *waits: float, every: float) -> bool:
+    for waited in waits:
+        lag.observe(waited)
+        clock.now += every
+    return lag.lasts
+
+
 def test_requests_that_wait_all_the_time_are_told() -> None:
     clock = Clock()
     lag = LoopLag(clock)
-    lag.observe(0.3)
-    clock.now += 0.45
-    lag.observe(0.2)
-    assert not lag.lasts
-    clock.now += 0.1
-    assert lag.lasts
-    lag.observe(0.01)
-    assert not lag.lasts
+    assert not observe(lag, clock, 0.3, 0.4, 0.3, 0.5, every=0.3)
+    assert observe(lag, clock, 0.3, every=0.3)
+    assert not observe(lag, clock, 0.01, every=0.3)
 
 
-def test_single_stalls_are_not_told() -> None:
+def test_stalls_with_requests_between_that_had_not_waited_are_not_told() -> None:
     clock = Clock()
-    lag = LoopLag(clock)
-    for _ in range(5):
-        lag.observe(0.3)
-        clock.now += 0.3
-        lag.observe(0.01)
-        clock.now += 0.3
-        assert not lag.lasts
+    assert not observe(LoopLag(clock), clock, *[0.4, 0.3, 0.01] * 5, every=0.4)
+
+
+def test_stalls_far_apart_are_not_told() -> None:
+    clock = Clock()
+    assert not observe(LoopLag(clock), clock, *[0.4] * 5, every=20.0)
 
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="other systems do not tell")
@@ -118,9 +119,9 @@ def test_late_loop_refuses_what_can_wait_and_recovers(
         server = await asyncio.get_running_loop().create_server(connection, "127.0.0.1", 0)
         async with server:
             port = server.sockets[0].getsockname()[1]
-            lag.observe(0.2 if late else 0.01)
-            clock.now += 0.7
-            monkeypatch.setattr("app.connection.waited_seconds", lambda _: 0.2 if late else 0.01)
+            waited = 0.3 if late else 0.01
+            observe(lag, clock, *[waited] * 4, every=0.4)
+            monkeypatch.setattr("app.connection.waited_seconds", lambda _: waited)
             answer = await ask(port)
             monkeypatch.undo()
             assert answer.startswith(told)

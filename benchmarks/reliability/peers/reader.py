@@ -21,6 +21,7 @@ class Reader:
         folder = Path(os.environ["BUNDLE"])
         manifest = json.loads((folder / "manifest.json").read_text(encoding="utf-8"))
         self._pass = manifest["passes"][0]
+        self._step: int = manifest["length_buckets"][0]
         self._labels: list[str] = manifest["labels"]
         self._tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
         options = ort.SessionOptions()
@@ -31,7 +32,9 @@ class Reader:
     def read(self, texts: list[str]) -> list[dict[str, object]]:
         """Label and probabilities of every text."""
         ids = [self._tokenizer.encode(text).ids for text in texts]
-        token_ids = np.zeros((len(ids), max(map(len, ids))), np.int64)  # (rows, length)
+        # Slow memory groups want whole periods, which every bucket is made of.
+        length = -(-max(map(len, ids)) // self._step) * self._step
+        token_ids = np.zeros((len(ids), length), np.int64)  # (rows, length)
         for row, one in zip(token_ids, ids, strict=True):
             row[: len(one)] = one
         lengths = np.array([len(one) for one in ids], np.int64)
