@@ -313,9 +313,9 @@ class QueueFull(Refused):
 
 
 class WaitTooLong(Refused):
-    """What waits already would outlast the request's deadline."""
+    """What waits already would outlast the request's deadline, or the longest wait that is wanted."""
 
-    status, slug, title = 503, "wait-too-long", "The wait would outlast the deadline"
+    status, slug, title = 503, "wait-too-long", "The wait would be too long"
 
 
 class ShuttingDown(Refused):

@@ -71,7 +71,7 @@ class Service:
         watch = Watch(settings.run_limit_seconds)
         self._scheduler = Scheduler(
             registry,
-            Limits(settings.max_queued_documents, settings.max_queued_tokens),
+            Limits(settings.max_queued_documents, settings.max_queued_tokens, settings.max_wait_seconds),
             self._observer,
             self._deliver,
             watch,

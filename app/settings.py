@@ -97,6 +97,10 @@ class Settings(BaseSettings):
     max_queued_tokens: int = Field(1_000_000, ge=1)
     """The most tokens waiting to be read, over all passes: some seconds of work for one CPU."""
 
+    max_wait_seconds: float = Field(10, gt=0, le=3600)
+    """The longest that a request may wait for others, as predicted, however late its deadline: under overload all the
+    accepted wait so long, so lower it to keep their latency, or raise it where clients rather wait than come back."""
+
     max_run_seconds: float = Field(0.05, gt=0, le=10)
     """The longest run that calibration allows: what a new document waits at most for a busy thread."""
 

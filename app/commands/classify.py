@@ -62,6 +62,7 @@ def classify(
             log_level="warning",
             max_queued_documents=_UNLIMITED,
             max_queued_tokens=_UNLIMITED,
+            max_wait_seconds=3600,
         )
         configure_logs(settings)
         form = format_of(file)

@@ -15,10 +15,18 @@ _MARGIN = 1.5  # where few documents wait, fewer share a run than predicted; the
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """The most that may wait: accepted and unanswered documents, and their unread tokens over all passes."""
+    """The most that may wait, and for how long.
+
+    Attributes:
+        documents: accepted and unanswered.
+        tokens: unread ones of these, over all passes.
+        wait_seconds: that a request may be predicted to wait for others, however late its deadline: what keeps
+            the latency of the accepted where it is while more come than can be read.
+    """
 
     documents: int
     tokens: int
+    wait_seconds: float = math.inf
 
 
 class Admission:
@@ -87,13 +95,14 @@ class Admission:
         patience_seconds = max(0.0, min(document.deadline_seconds for document in documents) - now_seconds)
         wait_seconds = self._backlog.wait_seconds(documents)
         own_seconds = self._backlog.own_seconds(documents)
-        if _MARGIN * (wait_seconds + own_seconds) > patience_seconds:
+        in_time = patience_seconds - _MARGIN * own_seconds  # the longest wait that leaves time to read
+        if _MARGIN * wait_seconds > min(in_time, self._limits.wait_seconds):
             detail = (
-                f"The queue takes about {wait_seconds:.1f} s and reading {own_seconds:.1f} s; "
-                f"the deadline is in {patience_seconds:.1f} s."
+                f"The queue takes about {wait_seconds:.1f} s and reading {own_seconds:.1f} s; the deadline is in "
+                f"{patience_seconds:.1f} s, and the longest wait {self._limits.wait_seconds:g} s."
             )
             # No wait is longer than all that is queued, and only that falls by a second each second.
-            spare_seconds = max(0.0, patience_seconds - _MARGIN * own_seconds)
+            spare_seconds = max(0.0, min(in_time, self._limits.wait_seconds))
             raise WaitTooLong(detail, _whole(_MARGIN * self._backlog.seconds - spare_seconds))
 
 

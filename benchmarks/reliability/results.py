@@ -84,6 +84,7 @@ def overload_part(report: dict[str, Any]) -> str:
         [
             name,
             f"{one['capacity_per_second']}",
+            _seconds(one["able_p99_seconds"]),
             f"{one['goodput_per_second']} ({one['goodput_of_capacity']:.0%})",
             _seconds(one["answered_p50_seconds"]),
             _seconds(one["answered_p99_seconds"]),
@@ -96,6 +97,7 @@ def overload_part(report: dict[str, Any]) -> str:
     columns = [
         "",
         "able, texts/s",
+        "p99 then",
         "in time, texts/s",
         "p50",
         "p99",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import threading
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
@@ -204,13 +205,14 @@ class Bench:
         run_seconds: float = 0.0,
         places: int = 1,
         watch: Watch | None = None,
+        wait_seconds: float = math.inf,
     ) -> None:
         self.clock = Clock()
         self.engine = SumEngine(self.clock, run_seconds)
         self.engine.pass_limit = self._pass_limit
         self.book = Book()
         self.watch = watch or Watch(LIMIT_SECONDS, self.clock)
-        limits = Limits(documents, tokens)
+        limits = Limits(documents, tokens, wait_seconds)
         self.scheduler = Scheduler(
             self.engine, limits, self.book, self.book.deliver, self.watch, self.clock, places
         )

@@ -46,6 +46,28 @@ def test_caller_that_waits_as_told_is_let_in(
         submit(bench, texts, patience_seconds)
 
 
+@given(st.lists(TEXTS, max_size=6), TEXTS)
+def test_patient_caller_that_waits_as_told_is_let_in(
+    queued: list[list[list[int]]], texts: list[list[int]]
+) -> None:
+    bench = Bench(run_seconds=0.02, wait_seconds=0.3)
+    for others in [*queued, texts]:
+        try:
+            submit(bench, others, 1e6)
+        except Refused as refusal:
+            read_for(bench, refusal.retry_after_seconds)
+            submit(bench, others, 1e6)
+
+
+def test_longest_wait_binds_who_has_a_later_deadline() -> None:
+    bench = Bench(run_seconds=0.5, wait_seconds=3.0)
+    bench.submit(*[[2]] * 6)
+    with pytest.raises(WaitTooLong, match=r"the longest wait 3 s"):
+        submit(bench, [[2]], 1e6)
+    read_for(bench, 3.0)
+    submit(bench, [[2]], 1e6)
+
+
 def estimate(bench: Bench, tokens: int, patience_seconds: float = 100.0) -> Document:
     return bench.document([2] * tokens, bench.clock() + patience_seconds)
 
