@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import ctypes
 import math
 import os
 import platform
@@ -15,6 +17,15 @@ def usable_cpus(cgroup: Path = _CGROUP) -> int:
     cpus = len(os.sched_getaffinity(0))
     quota = _quota_v2(cgroup / "cpu.max") or _quota_v1(cgroup / "cpu")
     return max(1, min(cpus, math.ceil(quota))) if quota else cpus
+
+
+def give_memory_back() -> None:
+    """Return freed memory that the C library keeps to the system; nothing happens where it is not GNU's.
+
+    A model is loaded while another serves, so its memory lies scattered: what is freed would stay the process's.
+    """
+    with contextlib.suppress(OSError, AttributeError):
+        ctypes.CDLL(None).malloc_trim(0)
 
 
 def cpu_name(cpuinfo: Path = Path("/proc/cpuinfo")) -> str:

@@ -11,6 +11,7 @@ from app.engine.loading import Serving, load_catalogue
 from app.engine.registry import Catalogue, Registry
 from app.errors import ReloadFailed, StartError
 from app.logs import get_logger
+from app.machine import give_memory_back
 from app.metrics import MODEL_CHANGES, Metrics
 from app.settings import Settings
 
@@ -78,6 +79,7 @@ class Reloader:
                 done = _report(before, after, time.perf_counter() - started)
                 self._show(after)  # its series exist before its first answer
                 self._registry.replace(after)
+                await asyncio.to_thread(give_memory_back)
             self._tell(done)
             return done
 
