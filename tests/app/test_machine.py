@@ -42,7 +42,7 @@ def test_memory_that_was_freed_is_given_back() -> None:
         pages = int(Path("/proc/self/statm").read_text().split()[1])
         return pages * os.sysconf("SC_PAGESIZE")
 
-    blocks = [bytes(100_000) for _ in range(1000)]  # each below what the C library maps by itself
+    blocks = [b"x" * 100_000 for _ in range(1000)]  # each below what the C library maps by itself
     kept = blocks[::100]
     held = resident_bytes()
     del blocks
