@@ -38,7 +38,7 @@ class UnitResult(_Record):
     skip_rate: float | None = None  # share of the test words
     best_epoch: float
     train_documents: int
-    training_cpu_seconds: float | None  # None: the training was resumed, so only a part was measured
+    training_cpu_seconds: float | None = None  # None: it was resumed, so only a part was measured
     curve: list[tuple[float, float]]  # epoch, dev accuracy
     test_by_length: list[LengthDecile]
 

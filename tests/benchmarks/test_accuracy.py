@@ -17,7 +17,7 @@ from benchmarks.accuracy.claims import Claim, judge, read_claims
 from benchmarks.accuracy.folds import write_fold
 from benchmarks.accuracy.grid import HERE, Row, SetEntry, Unit, read_grid
 from benchmarks.accuracy.plots import draw_plots
-from benchmarks.accuracy.results import LengthDecile, RowResult, UnitResult, read_result
+from benchmarks.accuracy.results import LengthDecile, RowResult, UnitResult, changed_result, read_result
 from benchmarks.accuracy.table import write_table
 from benchmarks.accuracy.train import train_rows
 from models.commands import RunOptions
@@ -151,6 +151,14 @@ def test_a_row_is_trained_recorded_and_passed_over(tmp_path: Path, monkeypatch: 
     before = (tmp_path / "results/tiny/nbow.json").read_bytes()
     train_rows([row], None, tmp_path, tmp_path / "runs", options)
     assert (tmp_path / "results/tiny/nbow.json").read_bytes() == before
+
+
+def test_a_resumed_training_is_read_again(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(result_files, "RESULTS", tmp_path)
+    row = GRID["trec/lstm"]
+    with changed_result(row) as result:
+        result.units["seed-1"] = unit(0.9).model_copy(update={"training_cpu_seconds": None})
+    assert read_result(row).units["seed-1"].training_cpu_seconds is None
 
 
 def test_unknown_rows_are_named() -> None:
