@@ -84,12 +84,12 @@ def overload_part(report: dict[str, Any]) -> str:
         [
             name,
             f"{one['capacity_per_second']}",
-            _seconds(one["able_p99_seconds"]),
+            _seconds(one.get("able_p99_seconds")),
             f"{one['goodput_per_second']} ({one['goodput_of_capacity']:.0%})",
             _seconds(one["answered_p50_seconds"]),
             _seconds(one["answered_p99_seconds"]),
             _seconds(one["refused_p50_seconds"]),
-            _seconds(one["recovered_seconds"]),
+            _seconds(one["recovered_seconds"], "never"),
             ", ".join(f"{count:,} {outcome}" for outcome, count in one["outcomes"].items()),
         ]
         for name, one in report["found"].items()
@@ -114,15 +114,16 @@ def overload_part(report: dict[str, Any]) -> str:
         "other. *able*: what 32 clients get that ask again once they are answered. Then so many times as many requests",
         "arrive at random moments, each of a client that leaves after "
         f"{report['deadline_seconds']:g} seconds; Readtrace alone can be told so, and is.",
-        "*recovered*: from the last client's leaving to the answer to a long text.",
+        "*recovered*: from the last client's leaving to the answer to a long text. *wait ≤*: as",
+        "`READTRACE_MAX_WAIT_SECONDS` says, for who wants the latency of the accepted near what it is without overload.",
         "",
         *table(columns, rows),
     ]
     return "\n".join([*lines, ""])
 
 
-def _seconds(value: float | None) -> str:
-    return "never" if value is None else f"{value:.3g} s"
+def _seconds(value: float | None, otherwise: str = "") -> str:
+    return otherwise if value is None else f"{value:.3g} s"
 
 
 def faults_part(report: dict[str, Any]) -> str:

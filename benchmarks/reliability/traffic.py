@@ -197,7 +197,8 @@ async def evil(traffic: Traffic, dice: random.Random) -> None:
 async def _drip(traffic: Traffic, writer: asyncio.StreamWriter) -> None:
     for byte in b"POST /classify HTTP/1.1\r\nx: " + b"y" * 1000:
         if traffic.over:
-            writer.write_eof()
+            with suppress(OSError):  # the server may have closed just now
+                writer.write_eof()
             return
         writer.write(bytes([byte]))
         await writer.drain()
