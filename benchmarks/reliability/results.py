@@ -115,7 +115,7 @@ def overload_part(report: dict[str, Any]) -> str:
         "arrive at random moments, each of a client that leaves after "
         f"{report['deadline_seconds']:g} seconds; Readtrace alone can be told so, and is.",
         "*recovered*: from the last client's leaving to the answer to a long text. *wait ≤*: as",
-        "`READTRACE_MAX_WAIT_SECONDS` says, for who wants the latency of the accepted near what it is without overload.",
+        "`READTRACE_MAX_WAIT_SECONDS` says, which keeps the latency of the accepted near what it is at capacity.",
         "",
         *table(columns, rows),
     ]
