@@ -6,7 +6,7 @@ from bisect import bisect_left
 from collections.abc import Mapping
 
 _WEIGHT = 0.1  # of the newest run: about the last twenty count
-_SHARED = 0.5  # of a correction that the other row counts take over: what slows one run slows most
+_SHARED = 0.5  # of the weight, for the other row counts: what slows one run slows most
 _OUTLIER = 8.0  # a run so many times as slow as expected counts as this: one stall is no trend
 _WORTHWHILE = 0.95  # of the larger run's cost per document, below which the smaller one is taken
 
@@ -29,6 +29,7 @@ class RunCosts:
         self._seconds = {
             rows: min(seconds[more] for more in self.row_counts if more >= rows) for rows in self.row_counts
         }
+        self._measured = dict(self._seconds)
         self._refresh()
 
     def seconds(self, rows: int) -> float:
@@ -53,11 +54,20 @@ class RunCosts:
         return full * self._seconds[self._busy_rows] + (self._seconds[self.fitting(rest)] if rest else 0.0)
 
     def observe(self, rows: int, seconds: float) -> None:
-        """Learn from a run."""
-        ratio = min(_OUTLIER, seconds / self._seconds[rows]) if self._seconds[rows] else 1.0
+        """Learn from a run.
+
+        The other row counts follow towards what the warm-up says of them beside this one. They are not moved by
+        the run itself: the few slow ones among many would carry up for ever what is never run.
+        """
+        expected, measured = self._seconds[rows], self._measured[rows]
+        if not measured:
+            return
+        expected += _WEIGHT * (min(seconds, _OUTLIER * expected) - expected)
+        self._seconds[rows] = expected
         for other in self._seconds:
-            weight = _WEIGHT if other == rows else _WEIGHT * _SHARED
-            self._seconds[other] *= 1 + weight * (ratio - 1)
+            if other != rows:
+                alike = self._measured[other] * expected / measured
+                self._seconds[other] += _WEIGHT * _SHARED * (alike - self._seconds[other])
         self._refresh()
 
     def _refresh(self) -> None:

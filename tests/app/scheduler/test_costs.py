@@ -30,6 +30,14 @@ def test_fewer_rows_never_take_longer_than_more() -> None:
     assert [costs.seconds(rows) for rows in (1, 2, 4)] == [1.0, 1.0, 1.5]
 
 
+def test_stalls_among_many_quick_runs_do_not_carry_up_what_is_never_run() -> None:
+    costs = RunCosts({1: 1.0, 64: 8.0})
+    for index in range(20_000):
+        costs.observe(1, 10.0 if index % 12 == 0 else 0.5)
+    assert costs.seconds(1) < 2.5
+    assert costs.seconds(64) == pytest.approx(8 * costs.seconds(1), rel=0.5)
+
+
 def test_one_stall_is_no_trend() -> None:
     costs = RunCosts({1: 1.0})
     costs.observe(1, 1000.0)
