@@ -12,7 +12,6 @@ import asyncio
 import json
 import os
 import signal
-import sys
 import tempfile
 import time
 from collections import Counter
@@ -295,7 +294,7 @@ def main() -> None:
         "date": datetime.now(UTC).date().isoformat(),
         "cpu": cpu_name(),
         "cpus": len(os.sched_getaffinity(0)),
-        "command": " ".join(["python -m benchmarks.reliability.faults", *sys.argv[1:]]),
+        "command": "python -m benchmarks.reliability.faults",
         "faults": {fault.__name__: fault.__doc__ for fault in FAULTS},
         "found": found,
     }
