@@ -159,7 +159,8 @@ def table(head: list[str], rows: list[list[str]]) -> list[str]:
 
 
 def _told(report: dict[str, Any]) -> str:
-    return f"`{report['command']}`, {report['date']}, {report['cpus']} CPUs of {report['cpu']}, shared with the load."
+    told = f"`{report['command']}`, {report['date']}, {report['cpus']} CPUs of {report['cpu']}, shared with the load."
+    return " ".join([told, *([report["note"]] if "note" in report else [])])
 
 
 def _span(minutes: list[dict[str, float]], field: str) -> str:
