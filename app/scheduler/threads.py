@@ -83,7 +83,9 @@ class EngineThreads:
     def join(self, timeout_seconds: float) -> None:
         """Wait for the threads to end, which they do once the scheduler is closed."""
         until = self._clock() + timeout_seconds
-        for thread in [worker.thread for worker in self._workers if worker.thread is not None]:
+        with self._lock:
+            threads = [worker.thread for worker in self._workers if worker.thread is not None]
+        for thread in threads:
             thread.join(max(0.0, until - self._clock()))
         self._watch.close()
         self._watcher.join(max(0.0, until - self._clock()))
@@ -97,17 +99,17 @@ class EngineThreads:
 
     def _start_one(self) -> None:
         worker = _Worker()
-        with self._lock:
+        with self._lock:  # who waits for the listed threads finds only started ones
             self._started += 1
-            self._workers.append(worker)
-        worker.thread = threading.Thread(
-            target=self._work, args=(worker,), name=f"engine-{self._started}", daemon=True
-        )
-        try:
-            worker.thread.start()
-        except RuntimeError:  # no more threads on this machine
-            with self._lock:
-                self._workers.remove(worker)
+            worker.thread = threading.Thread(
+                target=self._work, args=(worker,), name=f"engine-{self._started}", daemon=True
+            )
+            try:
+                worker.thread.start()
+                self._workers.append(worker)
+            except RuntimeError:  # no more threads on this machine
+                worker.lost = True
+        if worker.lost:
             self._give_up("an engine thread cannot be started")
         self._tell()
 

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 import numpy as np
+import pytest
 
 from app.errors import EngineFailed
 from app.scheduler.document import Document, Reading
@@ -100,6 +101,24 @@ def test_dying_thread_fails_what_it_held_and_is_replaced() -> None:
     assert all(isinstance(bench.book.outcomes[document], EngineFailed) for document in held)
     assert_read(bench, later[0])
     assert set(bench.book.delivered.values()) == {1}
+
+
+def test_the_end_waits_for_a_replacement_that_is_just_being_started(monkeypatch: pytest.MonkeyPatch) -> None:
+    starting = threading.Event()
+    start = threading.Thread.start
+
+    def start_slowly(thread: threading.Thread) -> None:
+        if thread.name == "engine-3":
+            starting.set()
+            time.sleep(0.1)
+        start(thread)
+
+    monkeypatch.setattr(threading.Thread, "start", start_slowly)
+    bench = Bench()
+    with working(bench):
+        bench.submit([KILLER])
+        assert starting.wait(_PATIENCE_SECONDS)
+    assert "engine-3" not in [thread.name for thread in threading.enumerate()]
 
 
 def test_after_its_restarts_the_engine_is_given_up() -> None:
