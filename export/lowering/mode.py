@@ -14,7 +14,8 @@ from numpy.typing import NDArray
 from export.graph import Graph
 from export.lowering import windows
 from export.lowering.base import Lowered, WordFeatures, array
-from models.architectures.mode import MODELSTM, SmallStates
+from models.architectures.mode import MODELSTM
+from models.architectures.small_states import SmallStates
 
 
 def lower(model: MODELSTM, embedding: WordFeatures) -> Lowered:

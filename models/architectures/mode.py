@@ -23,6 +23,7 @@ from pydantic import Field
 from torch import Tensor, nn
 
 from models.architectures.base import WordSource, init_uniform, source_shape
+from models.architectures.small_states import SmallStates
 from models.architectures.windows import WindowConfig, WindowModel, WindowWords
 
 Orthogonality = Literal["matrices", "candidate_only", "equation_7"]
@@ -97,33 +98,6 @@ class MODELSTM(WindowModel):
                 states.recurrent, self.config.orthogonality
             )
         return total
-
-
-class SmallStates(nn.Module):
-    """K independent LSTMs of p units over windows of S words; gates packed f, i, o, g.
-
-    The words are projected once and the S steps then run over shifted slices, all windows side by side.
-    """
-
-    def __init__(self, input_size: int, states: int, state_size: int, words: int) -> None:
-        super().__init__()
-        self.words = words
-        self.project = nn.Linear(input_size, states * 4 * state_size)  # U and b, state by state
-        self.recurrent = nn.Parameter(torch.empty(states, 4 * state_size, state_size))  # W
-
-    def forward(self, x: Tensor) -> Tensor:
-        """`(batch, words - 1 + time, embedding)` -> the last states `(batch, time, K p)`, state by state."""
-        states, gates, size = self.recurrent.shape
-        time = x.shape[1] - self.words + 1
-        projected = self.project(x).view(len(x), -1, states, gates).permute(2, 0, 1, 3)
-        h = c = x.new_zeros(states, len(x) * time, size)
-        for step in range(self.words):
-            words = projected[:, :, step : step + time].flatten(1, 2)  # (K, batch time, 4 p)
-            f, i, o, g = torch.baddbmm(words, h, self.recurrent.transpose(1, 2)).chunk(4, dim=-1)
-            c = torch.sigmoid(f) * c + torch.sigmoid(i) * torch.tanh(g)
-            h = torch.sigmoid(o) * torch.tanh(c)
-        by_word: Tensor = h.view(states, len(x), time, size).permute(1, 2, 0, 3)
-        return by_word.flatten(2)
 
 
 def orthogonality_penalty(recurrent: Tensor, kind: Orthogonality) -> Tensor:

@@ -13,13 +13,14 @@ from models.architectures.clstm import CLSTM, CLSTMCell, CLSTMConfig
 from models.architectures.hl_mtgru import HLMTGRU, FastAndSlow, HLMTGRUConfig
 from models.architectures.leap import LeapLSTM, LeapLSTMConfig
 from models.architectures.lstm import LSTM, LSTMConfig
-from models.architectures.mode import MODELSTM, MODELSTMConfig, SmallStates
+from models.architectures.mode import MODELSTM, MODELSTMConfig
 from models.architectures.mtgru import MTGRU, MTGRUCell, MTGRUConfig
 from models.architectures.mtlstm import MTLSTM, MemoryGroup, MemoryGroupWithCellGates, MTLSTMConfig
 from models.architectures.peephole import PeepholeLSTM
 from models.architectures.reading_cell import ReadingCell
 from models.architectures.skim import SkimLSTM, SkimLSTMConfig
 from models.architectures.skip import SkipLSTM, SkipLSTMConfig
+from models.architectures.small_states import SmallStates
 from models.golden.cases import Case
 from models.golden.plain import layer_weights
 from models.plain.gates import Weights, part

@@ -14,7 +14,7 @@ from models.architectures.convolutional_lstm import ConvolutionalLSTM
 from models.architectures.hl_mtgru import FastAndSlow
 from models.architectures.jump import LSTMJump
 from models.architectures.leap import LeapLSTM
-from models.architectures.mode import MODELSTM, SmallStates
+from models.architectures.mode import MODELSTM
 from models.architectures.mtgru import MTGRUCell
 from models.architectures.mtlstm import MTLSTM, MemoryGroup, MemoryGroupWithCellGates
 from models.architectures.peephole import PeepholeLSTM
@@ -23,6 +23,7 @@ from models.architectures.recurrent import Recurrent
 from models.architectures.self_attentive import SelfAttentiveLSTM
 from models.architectures.skim import SkimLSTM
 from models.architectures.skip import SkipLSTM
+from models.architectures.small_states import SmallStates
 from models.architectures.text_cnn import TextCNN
 from models.architectures.windows import WindowModel
 from models.plain.gates import Weights
