@@ -21,9 +21,8 @@ from models.errors import ConfigError, EncoderError
 
 CONFIG, TOKENIZER, WEIGHTS = "config.json", "tokenizer.json", "model.safetensors"
 _PACKAGE = "package:"
-_KEPT_BYTES = (
-    4 * 2**30
-)  # of features of a frozen encoder; 3,000 documents of 512 tokens and 768 features are 4.7 GB
+# of features of a frozen encoder; 3,000 documents of 512 tokens and 768 features are 4.7 GB
+_KEPT_BYTES = 4 * 2**30
 
 
 class PretrainedEncoder(nn.Module):
@@ -111,10 +110,8 @@ class PretrainedEncoder(nn.Module):
             key = ids.cpu().numpy().tobytes()
             found = self._kept.get(key)
             if found is None:
-                with (
-                    torch.inference_mode(False),
-                    torch.no_grad(),
-                ):  # kept in an evaluation, learned from later
+                # kept in an evaluation, learned from later
+                with torch.inference_mode(False), torch.no_grad():
                     found = self.model(input_ids=ids).last_hidden_state[0]
                 if self._kept_bytes + found.nbytes <= _KEPT_BYTES:
                     self._kept[key] = found
