@@ -8,7 +8,7 @@ import socket
 import subprocess
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -16,6 +16,7 @@ import httpx
 
 _START_SECONDS = 120  # on a busy machine
 _STOP_SECONDS = 30
+_LOG_TOLD = 2000  # characters
 
 
 @dataclass(frozen=True)
@@ -85,17 +86,22 @@ def served(
 
 
 def free_port() -> int:
-    """A port that nobody listens on now."""
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port: int = free.getsockname()[1]
-        return port
+    """A port that nobody listens on now, nor on the two after it, which MLServer takes as well."""
+    while True:
+        with ExitStack() as stack, suppress(OSError, OverflowError):
+            first = stack.enter_context(socket.create_server(("127.0.0.1", 0)))
+            port: int = first.getsockname()[1]
+            for beside in (port + 1, port + 2):
+                stack.enter_context(socket.create_server(("127.0.0.1", beside)))
+            return port
 
 
 def _wait(server: Served, ready: str, log: Path) -> None:
     end = time.monotonic() + _START_SECONDS
     while time.monotonic() < end:
         if not server.alive:
-            raise RuntimeError(f"the server ended with {server.process.returncode}; see {log}")
+            said = log.read_text(encoding="utf-8", errors="replace")[-_LOG_TOLD:]
+            raise RuntimeError(f"the server ended with {server.process.returncode}, and said last:\n{said}")
         with suppress(httpx.TransportError):
             if httpx.get(server.url + ready, timeout=5).status_code == 200:
                 return
