@@ -85,7 +85,8 @@ class Pending:
             if caller is None or outcome is None:
                 continue
             caller.answers[document] = outcome
-            if len(caller.answers) == caller.documents:
+            # A caller that left in this turn of the loop is done already, and takes its documents out in the next.
+            if len(caller.answers) == caller.documents and not caller.answered.done():
                 caller.answered.set_result(None)
 
     def fail_all(self, problem: Problem) -> None:

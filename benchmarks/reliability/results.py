@@ -73,6 +73,9 @@ def soak_part(report: dict[str, Any]) -> str:
             ],
         ),
     ]
+    if errors := report.get("logged_errors"):
+        lines += ["", "Errors in the service's log:", ""]
+        lines += [f"- `{event}`: {count:,}" for event, count in errors.items()]
     if report["examples"]:
         lines += ["", "What went wrong:", "", *(f"- {example}" for example in report["examples"])]
     return "\n".join([*lines, ""])

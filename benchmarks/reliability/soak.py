@@ -18,6 +18,7 @@ import signal
 import sys
 import tempfile
 import time
+from collections import Counter
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
@@ -81,13 +82,15 @@ def soak(minutes: float, bundles: Path) -> dict[str, object]:
         port = free_port()
         command = [sys.executable, "-m", "app", "serve", "--bundles", str(root), "--port", str(port)]
         variables = {"READTRACE_LOG_LEVEL": "warning", "OMP_NUM_THREADS": "1"}
-        with served(command, port, "/health/ready", Path(temporary) / "log", variables) as server:
+        log = Path(temporary) / "log"
+        with served(command, port, "/health/ready", log, variables) as server:
             ledger = Ledger("steady")
             traffic = Traffic(server.url, ledger, time.monotonic() + minutes * 60, documents(bundles), MODELS)
             samples, swaps = asyncio.run(_run(traffic, server, root))
             counters = _counters(server)
             server.signal(signal.SIGTERM)
             ended = server.process.wait(60)
+        errors = logged_errors(log)
     return {
         "date": datetime.now(UTC).date().isoformat(),
         "cpu": cpu_name(),
@@ -104,8 +107,22 @@ def soak(minutes: float, bundles: Path) -> dict[str, object]:
             for second, usage in samples
         ],
         "counters": counters,
+        "logged_errors": errors,
         "exit_code": ended,
     }
+
+
+def logged_errors(log: Path) -> dict[str, int]:
+    """How often the service logged each error: what it had not expected is among them."""
+    found: Counter[str] = Counter()
+    for line in log.read_text(encoding="utf-8", errors="replace").splitlines():
+        try:
+            told = json.loads(line)
+            if told["level"] in ("error", "critical"):
+                found[f"{told['source']}: {told['event']}"[:100]] += 1
+        except (ValueError, LookupError, TypeError):
+            found[f"no event: {line}"[:100]] += 1
+    return dict(found.most_common(20))
 
 
 def documents(bundles: Path) -> list[str]:

@@ -155,11 +155,16 @@ async def broken(traffic: Traffic, dice: random.Random) -> None:
 
 
 async def vanishing(traffic: Traffic, dice: random.Random) -> None:
-    """Long documents whose client leaves: in the head, in the body, while they wait, while they are read."""
-    texts = [" ".join(dice.choices(traffic.documents, k=20)) for _ in range(8)]
-    body = json.dumps({"input": texts, "model": traffic.models[-1]}).encode()
-    whole = b"POST /classify HTTP/1.1\r\nhost: x\r\ncontent-length: %d\r\n\r\n" % len(body) + body
+    """Clients that leave: in the head, in the body, while long documents wait or are read, as one is answered."""
+    long = [" ".join(dice.choices(traffic.documents, k=20)) for _ in range(8)]
+    requests = []
+    for texts in (long, traffic.documents[0]):
+        body = json.dumps({"input": texts, "model": traffic.models[-1]}).encode()
+        requests.append(
+            b"POST /classify HTTP/1.1\r\nhost: x\r\ncontent-length: %d\r\n\r\n" % len(body) + body
+        )
     while not traffic.over:
+        whole = dice.choice(requests)
         with suppress(ConnectionError):
             _, writer = await asyncio.open_connection(*traffic.address)
             writer.write(whole[: int(len(whole) * dice.choice((0.0001, 0.5, 1, 1, 1)))])
