@@ -71,8 +71,8 @@ class EngineThreads:
 
     @property
     def complete(self) -> bool:
-        """Whether every thread that should work does."""
-        return len(self._workers) == self._wanted
+        """Whether every thread that should work does, and the one that stops runs."""
+        return len(self._workers) == self._wanted and self._watcher.is_alive()
 
     def start(self) -> None:
         """Start all threads."""
@@ -95,7 +95,7 @@ class EngineThreads:
         with self._lock:
             worker = next((one for one in self._workers if one.batch is batch), None)
         if worker is not None:
-            self._lose(worker, "stuck", "a run did not stop")
+            self._lose(worker, batch, "stuck", "a run did not stop")
 
     def _start_one(self) -> None:
         worker = _Worker()
@@ -122,7 +122,7 @@ class EngineThreads:
             while not worker.lost and self._work_once(worker):
                 pass
         except BaseException as error:  # also of what is no Exception: whatever ends a thread
-            self._lose(worker, "died", type(error).__name__)
+            self._lose(worker, worker.batch, "died", type(error).__name__)
 
     def _work_once(self, worker: _Worker) -> bool:
         """One batch; apart from the loop, so that a waiting thread keeps no documents and their model alive."""
@@ -134,8 +134,8 @@ class EngineThreads:
         worker.batch = None
         return True
 
-    def _lose(self, worker: _Worker, why: FailedRun, error: str) -> None:
-        """Fail what the thread held, and replace it, once."""
+    def _lose(self, worker: _Worker, batch: Batch | None, why: FailedRun, error: str) -> None:
+        """Fail the batch that the thread was lost with, and replace it, once."""
         with self._lock:
             if worker.lost:
                 return
@@ -143,8 +143,8 @@ class EngineThreads:
             self._workers.remove(worker)
         self._tell()
         _log.error("engine_thread_lost", why=why, error=error)
-        if worker.batch is not None:
-            self._scheduler.abandon(worker.batch, why)
+        if batch is not None:
+            self._scheduler.abandon(batch, why)
         if self._too_many_restarts():
             self._give_up(
                 f"engine threads were lost {len(self._restarts)} times within an hour, last: {error}"

@@ -121,6 +121,14 @@ def test_the_end_waits_for_a_replacement_that_is_just_being_started(monkeypatch:
     assert "engine-3" not in [thread.name for thread in threading.enumerate()]
 
 
+def test_without_the_thread_that_stops_runs_the_engine_is_not_complete() -> None:
+    watch = Watch(60)
+    with working(Bench(), watch=watch) as threads:
+        assert threads.engine.complete
+        watch.close()
+        wait_until(lambda: not threads.engine.complete)
+
+
 def test_after_its_restarts_the_engine_is_given_up() -> None:
     bench = Bench()
     with working(bench, most_restarts=2) as threads:
