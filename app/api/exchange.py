@@ -31,6 +31,7 @@ from app.tracing import RequestSpan
 
 DEADLINE_HEADER = "x-request-deadline-ms"
 LONGEST_DEADLINE_MS = 3_600_000
+_MOST_DIGITS = 10  # leading zeros with them: Python converts no number of thousands of digits
 _LARGE_BYTES = 64 * 1024  # of a body: from here on parsing it is noticed by others on the event loop
 _MANY_TOKENS = 2_000  # of an answer: likewise for encoding it
 
@@ -230,7 +231,8 @@ def _deadline_ms(request: Request) -> int | None:
     given = request.headers.get(DEADLINE_HEADER)
     if given is None:
         return None
-    if not (given.isascii() and given.isdigit() and 1 <= int(given[:10]) <= LONGEST_DEADLINE_MS):
+    digits = given.isascii() and given.isdigit() and len(given) <= _MOST_DIGITS
+    if not (digits and 1 <= int(given) <= LONGEST_DEADLINE_MS):
         raise InvalidRequest(
             f"Header {DEADLINE_HEADER!r}: expected milliseconds from 1 to {LONGEST_DEADLINE_MS}, "
             f"got {given[:20]!r}."

@@ -24,6 +24,7 @@ from app.errors import InvalidRequest
 from app.service import Service
 
 _JSON_LENGTH = "inference-header-content-length"  # of Triton's extension for tensors after the JSON
+_MOST_DIGITS = 12  # leading zeros with them: Python converts no number of thousands of digits
 _OUTPUTS = ("probabilities", "label")
 
 router = APIRouter(
@@ -158,7 +159,8 @@ def _parse(model: str, json_length: str | None, body: bytes) -> _Asked:
 def _split(body: bytes, json_length: str | None) -> tuple[bytes, bytes]:
     if json_length is None:
         return body, b""
-    if not (json_length.isascii() and json_length.isdigit() and int(json_length[:12]) <= len(body)):
+    digits = json_length.isascii() and json_length.isdigit() and len(json_length) <= _MOST_DIGITS
+    if not (digits and int(json_length) <= len(body)):
         raise InvalidRequest(
             f"Header {_JSON_LENGTH!r}: expected at most {len(body)}, got {json_length[:20]!r}."
         )

@@ -104,6 +104,7 @@ def test_wrong_body_is_refused_in_its_form(client: httpx.Client, body: object, d
         (b"\1\0\0\0\xff", None, "expected UTF-8"),
         (b"", "99999", "expected at most"),
         (b"", "x", "expected at most"),
+        (b"", "0" * 5000 + "1", "expected at most"),
     ],
 )
 def test_wrong_bytes_after_the_json_are_refused(
