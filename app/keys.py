@@ -46,8 +46,9 @@ class _KeyFile(BaseModel):
 class Quota:
     """A bucket of tokens that fills up within a minute.
 
-    A request is let in while anything is left and charged once its tokens are known, so the bucket may go
-    below zero by one request; the next waits until that is made up for. No request is too large for it.
+    A request is let in while anything is left, and charged in the same turn of the event loop with all its tokens: the
+    bucket may go below zero by one request, however many come at once; the next waits until that is made up for. No
+    request is too large for it.
     """
 
     def __init__(self, tokens_per_minute: int, clock: Callable[[], float] = time.monotonic) -> None:

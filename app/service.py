@@ -18,7 +18,7 @@ from app.continuation import BEGINNING, Continuation
 from app.engine.golden import compare
 from app.engine.loading import load_registry
 from app.engine.registry import LoadedModel, Registry
-from app.errors import DeadlineExceeded, NotReady, Problem, ShuttingDown, StartError
+from app.errors import DeadlineExceeded, NotReady, Problem, QuotaExceeded, ShuttingDown, StartError
 from app.keys import Caller, KeyRing, read_keys
 from app.logs import get_logger
 from app.metrics import Metrics
@@ -148,6 +148,20 @@ class Service:
         model = self.registry.find(name or signed.model_id)
         return model, signed.of(model)
 
+    def check_quota(self, caller: Caller | None) -> None:
+        """Let a request of the caller in.
+
+        Raises:
+            QuotaExceeded: nothing is left.
+        """
+        if caller is None or caller.quota is None:
+            return
+        try:
+            caller.quota.check()
+        except QuotaExceeded:
+            self.metrics.quota_refused_total.labels(caller.key.name).inc()
+            raise
+
     async def classify(
         self,
         model: LoadedModel,
@@ -166,7 +180,7 @@ class Service:
             caller: whose quota the tokens are charged to.
 
         Raises:
-            Refused: the request cannot be queued now.
+            Refused: the request cannot be queued now, or the caller's quota is used up.
             RequestTooLarge: nor ever.
             DocumentTooLong: the document that is to be continued has no room left.
             asyncio.CancelledError: the caller was cancelled; the documents are dropped at their next border.
@@ -290,6 +304,8 @@ class Service:
     def _submit(
         self, request: ReadRequest, reservation: Reservation | None, documents: Sequence[Document]
     ) -> None:
+        # between this and the charge nobody else's turn comes: of requests at once only one overdraws the quota
+        self.check_quota(request.caller)
         self._scheduler.submit(documents, reservation)
         if request.caller is not None:
             again = len(request.wanted.continued.tail)

@@ -22,7 +22,7 @@ from app.api.body import read_body
 from app.api.middleware import CLIENT_GONE
 from app.connection import WAITED
 from app.engine.registry import LoadedModel
-from app.errors import STATE_PROBLEMS, InvalidRequest, Problem, QuotaExceeded, Refused, TooManyDocuments
+from app.errors import STATE_PROBLEMS, InvalidRequest, Problem, Refused, TooManyDocuments
 from app.keys import Caller
 from app.read_request import Wanted
 from app.service import Service
@@ -202,7 +202,7 @@ async def accept(
         ClientDisconnect: the client left before its end.
     """
     arrived_seconds = time.monotonic() - request.scope["state"].get(WAITED, 0.0)
-    _check_quota(service, caller_of(request))
+    service.check_quota(caller_of(request))  # before its body is paid for, and again when it is queued
     header_ms = _deadline_ms(request)
     body = await read_body(request, service.settings.max_body_bytes)
     asked = await _off_loop(len(body) > _LARGE_BYTES, parse, body)
@@ -215,16 +215,6 @@ async def accept(
     wanted = Wanted(asked.truncate, wishes.partial, continued, wishes.return_state)
     patience_seconds = _patience_seconds(arrived_seconds, (asked.deadline_ms, header_ms))
     return Accepted(service, request, asked, model, wanted, patience_seconds)
-
-
-def _check_quota(service: Service, caller: Caller | None) -> None:
-    if caller is None or caller.quota is None:
-        return
-    try:
-        caller.quota.check()
-    except QuotaExceeded:
-        service.metrics.quota_refused_total.labels(caller.key.name).inc()
-        raise
 
 
 def _deadline_ms(request: Request) -> int | None:

@@ -5,6 +5,7 @@ import math
 import signal
 import stat
 import time
+from contextlib import ExitStack, closing
 from pathlib import Path
 
 import httpx
@@ -18,7 +19,9 @@ from app.errors import QuotaExceeded, StartError
 from app.keys import Caller, Key, KeyRing, Quota, make_key, read_keys, write_keys
 from tests.app.api.test_classify import assert_problem
 from tests.app.scheduler.fakes import Clock
+from tests.app.test_connection import metric
 from tests.service import running_server
+from tests.wire import connect, post, read_to_end
 
 
 def new(name: str, *scopes: str, quota: int | None = None) -> tuple[str, Key]:
@@ -197,6 +200,28 @@ def test_service_with_keys_asks_for_one(bundles: Path, tmp_path: Path) -> None:
     log = "".join(server.log)
     assert '"key":"shop"' in log
     assert all(key.split("_", 2)[2] not in log for key in (shop, ops, small))
+
+
+def test_requests_at_once_read_no_more_than_the_quota_and_one_of_them(bundles: Path, tmp_path: Path) -> None:
+    """All are let in at their heads; once their bodies are there, the first uses the quota up."""
+    text, key = new("shop", quota=10)
+    write_keys(tmp_path / "keys.json", [key])
+    body = json.dumps({"input": "good film " * 100, "explain": "none"}).encode()
+    request = post(body, f"authorization: Bearer {text}")
+    with running_server(bundles, keys=str(tmp_path / "keys.json")) as server, ExitStack() as open_:
+        connections = [open_.enter_context(closing(connect(server))) for _ in range(20)]
+        for connection in connections:
+            connection.sendall(request[:-1])
+        while metric(server, "readtrace_in_flight_requests") != 21:  # with the one that asks
+            time.sleep(0.02)
+        for connection in connections:
+            connection.sendall(request[-1:])
+        answers = [read_to_end(connection) for connection in connections]
+        assert sorted(answer.status for answer in answers) == [200] + [429] * 19
+        assert all("retry-after" in answer.head for answer in answers if answer.status == 429)
+        assert metric(server, 'readtrace_quota_tokens_total{key="shop"}') == 200
+        assert metric(server, 'readtrace_quota_refused_total{key="shop"}') == 19
+        assert metric(server, 'readtrace_refused_total{reason="quota-exceeded"}') == 19
 
 
 def test_keys_are_read_anew_at_a_signal(bundles: Path, tmp_path: Path) -> None:
