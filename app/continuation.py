@@ -1,7 +1,8 @@
 """Where a later reading of the same document goes on, as if its words had come all at once.
 
 A graph's state is defined after full segments only (docs/architecture.md). The words after the last one, the
-tail, are therefore read again: they are fewer than the smallest length bucket.
+tail, are therefore read again: they are fewer than the smallest length bucket in use where they were read, though
+the process that goes on may use smaller ones.
 """
 
 from __future__ import annotations

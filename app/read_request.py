@@ -86,6 +86,7 @@ class ReadRequest:
             self.deadline_seconds,
             self.wanted.partial,
             states=continued.states,
+            again=len(continued.tail),
         )
 
     def estimate(self, tokens: int) -> Document:

@@ -73,6 +73,7 @@ class Document:
     partial: bool = False  # whether at the deadline the reading so far is the answer
     on_border: Callable[[Reading], None] | None = None  # gets it on an engine's thread, after each segment
     states: Mapping[str, Array] = field(default_factory=dict)  # to begin with, and then of the border
+    again: int = 0  # words at its begin that an earlier reading answered for; not to be told once more
     wanted: bool = True  # until the caller leaves or was answered
     sequence: int = 0  # order of arrival, given at submission
     turn_seconds: float = 0.0  # of its next segment, on the scheduler's clock (order.py)
@@ -144,12 +145,12 @@ class Document:
         return True
 
     def reading(self, now_seconds: float) -> Reading | None:
-        """What was read so far; None before a first part of the answer is there.
+        """What was read so far; None before a first part of the answer is there, or where it says nothing new.
 
         Models that read from the end have no first part before their last pass goes forward.
         """
         border = self._border
-        if border is None:
+        if border is None or border.tokens <= self.again:
             return None
         names = [step.name for step in self.segments[-1].reading.steps]
         return Reading(

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator, Sequence
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 
@@ -13,15 +15,19 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from app.answer import Answer
+from app.engine.calibration import Calibration
 from app.engine.loading import load_registry
-from app.errors import DocumentTooLong, OtherModelState
+from app.engine.registry import Catalogue, Registry
+from app.errors import DeadlineExceeded, DocumentTooLong, OtherModelState, Problem
 from app.metrics import Metrics
 from app.read_request import Wanted
-from app.scheduler.segments import continues
+from app.scheduler.document import Array
+from app.scheduler.segments import Lane, continues
+from app.scheduler.watch import RunControl
 from app.service import Service
 from app.settings import read_settings
 from tests.app.test_service import SlowRegistry, sample
-from tests.app.tiny import LONGEST, WORDS, write_all, write_memories, write_phrases
+from tests.app.tiny import LONGEST, WORDS, write_all, write_memories, write_phrases, write_reviews
 from tests.readme import BUNDLES
 
 TINY = ("reviews", "phrases", "memories")
@@ -187,3 +193,83 @@ def test_partial_answer_can_be_continued_to_the_whole(tiny: tuple[Service, async
         np.testing.assert_array_equal(part.probabilities, whole.reading.steps["probabilities"][read - 1])
 
     runner.run(scenario())
+
+
+def of_buckets(root: Path, kind: type[Registry], *buckets: int) -> Service:
+    """One of several replicas, which measured other buckets as worth their runs."""
+    chosen = read_settings(bundles=root, state_key=root / "key", worker_threads=1)
+    (model,) = load_registry(chosen).loaded.values()
+    calibration = Calibration(model.calibration.costs, buckets)
+    return Service(chosen, kind(Catalogue([replace(model, calibration=calibration)])), Metrics())
+
+
+class OneRun(Registry):
+    """Reads one segment, and then not until it is let."""
+
+    def __init__(self, catalogue: Catalogue) -> None:
+        super().__init__(catalogue)
+        self.runs = 0
+        self.go_on = threading.Event()
+
+    def run(self, lane: Lane, arrays: Mapping[str, Array], control: RunControl) -> Mapping[str, Array]:
+        self.runs += 1
+        if self.runs > 1:
+            self.go_on.wait(10)
+        return super().run(lane, arrays, control)
+
+
+TAIL = (
+    "good film was bad the team win a great"  # nine words, more than the smallest bucket of another replica
+)
+
+
+def test_a_state_of_a_replica_with_other_buckets_tells_only_of_further_words(tmp_path: Path) -> None:
+    write_reviews(tmp_path)
+    (tmp_path / "key").write_bytes(b"k" * 40)
+
+    async def scenario() -> tuple[list[Answer], Answer]:
+        first, second = of_buckets(tmp_path, Registry, 16), of_buckets(tmp_path, Registry, 4, 8, 16)
+        first.start()
+        second.start()
+        model, beginning = first.resolve("reviews", None)
+        wanted = Wanted(continued=beginning, return_state=True)
+        (before,) = await first.classify(model, [TAIL], wanted)
+        (whole,) = await first.classify(model, [f"{TAIL} bad film not good"], wanted)
+        assert isinstance(before, Answer)
+        assert isinstance(whole, Answer)
+        model, continued = second.resolve(None, before.state)
+        wanted = Wanted(continued=continued, return_state=True)
+        told = [answer async for answer in second.follow(model, "bad film not good", wanted)]
+        await first.stop()
+        await second.stop()
+        return told, whole
+
+    told, whole = asyncio.run(scenario())
+    for answer in told:
+        assert len(answer.text.token_ids) == len(answer.reading.steps["probabilities"]) > 0
+        assert 0 < answer.share_read <= 1
+    whole_steps = whole.reading.steps["probabilities"]
+    np.testing.assert_array_equal(told[-1].reading.steps["probabilities"], whole_steps[9:])
+
+
+def test_what_was_told_before_is_no_partial_answer(tmp_path: Path) -> None:
+    write_reviews(tmp_path)
+    (tmp_path / "key").write_bytes(b"k" * 40)
+
+    async def scenario() -> Answer | Problem:
+        first, second = of_buckets(tmp_path, Registry, 16), of_buckets(tmp_path, OneRun, 4, 8, 16)
+        first.start()
+        second.start()
+        model, beginning = first.resolve("reviews", None)
+        (before,) = await first.classify(model, [TAIL], Wanted(continued=beginning, return_state=True))
+        assert isinstance(before, Answer)
+        model, continued = second.resolve(None, before.state)
+        wanted = Wanted(partial=True, continued=continued, return_state=True)
+        (answer,) = await second.classify(model, ["bad film not good"], wanted, 0.5)
+        assert isinstance(second.registry, OneRun)
+        second.registry.go_on.set()
+        await first.stop()
+        await second.stop()
+        return answer
+
+    assert isinstance(asyncio.run(scenario()), DeadlineExceeded)
