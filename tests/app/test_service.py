@@ -24,6 +24,7 @@ from app.errors import (
     ReadingTerminated,
     ShuttingDown,
 )
+from app.keys import Caller, make_key
 from app.metrics import Metrics
 from app.read_request import Wanted
 from app.scheduler.document import Array
@@ -293,7 +294,8 @@ def test_answer_at_the_deadline_is_what_was_read_so_far_where_that_will_do(
             model = slow.find("reviews")
             (whole,) = await service.classify(model, [LONG])
             slow.seconds = 0.02
-            (partial,) = await service.classify(model, [LONG], Wanted(partial=True), 1.5)
+            caller = Caller(make_key("shop", ("classify",), 50_000)[1])
+            (partial,) = await service.classify(model, [LONG], Wanted(partial=True), 1.5, caller)
             (none,) = await service.classify(slow.find("topics"), [LONG], Wanted(partial=True), 1.5)
             assert isinstance(partial, Answer)
             assert partial.partial
@@ -302,6 +304,8 @@ def test_answer_at_the_deadline_is_what_was_read_so_far_where_that_will_do(
             np.testing.assert_array_equal(
                 probabilities(partial), probabilities(whole)[: partial.reading.tokens]
             )
+            charged = sample(service, "readtrace_quota_tokens_total", key="shop")
+            assert charged == 21_000  # all that was queued, as docs/keys.md says
             assert isinstance(none, DeadlineExceeded)  # what reads from the end has no first part yet
 
     asyncio.run(scenario())
