@@ -111,9 +111,8 @@ class BoundedConnection(HttpToolsProtocol):
             return  # read again without
         self._unwanted_bytes = 0
         waited = waited_seconds(self._transport)
-        self._lag.observe(waited)
         self.scope["state"][WAITED] = waited
-        if self._lag.lasts and self._may_be_shed():
+        if self._lag.sheds(waited) and self._may_be_shed():
             self._refuse(NetworkBusy("Requests come faster than they can be looked at.", 1))
             return
         super().on_headers_complete()

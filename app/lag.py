@@ -7,10 +7,16 @@ import socket
 import struct
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from app.errors import QueueFull, WaitTooLong
 
 _LATE_SECONDS = 0.25  # far beyond what a busy loop takes for all that is there at a moment
 _PATIENCE_SECONDS = 1.0  # a stall, or a burst that ends, is no overload
+_AGAIN_LATE_SECONDS = 0.1  # while an overload is fresh in memory
+_MEMORY_SECONDS = 5.0
+_FULL_SECONDS = 0.03  # a few times what a refusal takes
 
 _LAST_RECEIVED = struct.Struct("@52xI")  # Linux's struct tcp_info up to tcpi_last_data_recv, in ms
 
@@ -29,27 +35,43 @@ def waited_seconds(transport: asyncio.Transport) -> float:
 
 
 class LoopLag:
-    """Whether requests wait for the event loop, all the time and for too long.
+    """Whether requests wait for the event loop, all the time and for too long; then some are refused unread.
 
     Where they come faster than they can be refused, their clients leave while they wait, and all that is
-    done for them is in vain. The loop can only catch up by doing less for each.
+    done for them is in vain. The loop can only catch up by doing less for each. An overload is told from a
+    burst by its length. Until it is some seconds past, only those requests are looked at that hardly waited,
+    or the next second of patience would let all wait again; and after one for which there was no room none is
+    for a moment, or looking at them would take half of the processor from those that are read.
     """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
         self._late_since: float | None = None
         self._observed = 0.0  # when the last request was looked at
+        self._remembered_until = 0.0
+        self._full_until = 0.0
 
-    @property
-    def lasts(self) -> bool:
-        """Whether requests came all the time for a while, and every one had waited."""
-        return self._late_since is not None and self._observed - self._late_since > _PATIENCE_SECONDS
-
-    def observe(self, waited: float) -> None:
-        """A request had waited for so many seconds when it was looked at."""
+    def sheds(self, waited: float) -> bool:
+        """Whether a request that had waited for so many seconds is refused unread; asked once for each."""
         now, before = self._clock(), self._observed
         self._observed = now
         if waited < _LATE_SECONDS:
             self._late_since = None
         elif self._late_since is None or now - before > _PATIENCE_SECONDS:
             self._late_since = now
+        lasts = self._late_since is not None and now - self._late_since > _PATIENCE_SECONDS
+        remembered = now < self._remembered_until
+        if lasts or (remembered and (waited >= _AGAIN_LATE_SECONDS or now < self._full_until)):
+            self._remembered_until = now + _MEMORY_SECONDS
+            return True
+        return False
+
+    @contextmanager
+    def judging(self) -> Iterator[None]:
+        """Within it a request is let in or refused, as there is room."""
+        try:
+            yield
+        except (QueueFull, WaitTooLong):
+            self._full_until = self._clock() + _FULL_SECONDS
+            raise
+        self._full_until = 0.0

@@ -16,7 +16,6 @@ import uvicorn
 from app.api.application import create_app
 from app.connection import BoundedConnection, is_readable
 from app.errors import EngineLostError, ReloadFailed, StartError
-from app.lag import LoopLag
 from app.logs import get_logger
 from app.service import Service
 from app.tracing import open_tracing
@@ -126,7 +125,7 @@ def serve(service: Service, bound: socket.socket) -> None:
         create_app(service, open_tracing(service.settings.traces_endpoint)),
         loop="uvloop",
         http=partial(  # type: ignore[arg-type]
-            BoundedConnection, settings=service.settings, metrics=service.metrics, lag=LoopLag()
+            BoundedConnection, settings=service.settings, metrics=service.metrics, lag=service.lag
         ),
         ws="none",
         log_config=None,

@@ -20,6 +20,7 @@ from app.engine.loading import load_registry
 from app.engine.registry import LoadedModel, Registry
 from app.errors import DeadlineExceeded, NotReady, Problem, QuotaExceeded, ShuttingDown, StartError
 from app.keys import Caller, KeyRing, read_keys
+from app.lag import LoopLag
 from app.logs import get_logger
 from app.metrics import Metrics
 from app.model_metrics import ModelMetrics
@@ -55,6 +56,7 @@ class Service:
         for caller in () if self.keys is None else self.keys.callers:
             metrics.declare_caller(caller)
         self._states = StateTokens(read_state_key(settings.state_key), settings.state_lifetime_seconds)
+        self.lag = LoopLag()
         self.draining = False
         self._observer = MetricsObserver(metrics)
         self.reloader = Reloader(settings, registry, metrics, ModelMetrics(metrics, registry).show)
@@ -286,9 +288,10 @@ class Service:
         if request.characters <= _SHORT_CHARACTERS:  # cut at once
             yield None
             return
-        reservation = self._scheduler.reserve(
-            self._estimates(request), self._cutting.wait_seconds(request.characters)
-        )
+        with self.lag.judging():
+            reservation = self._scheduler.reserve(
+                self._estimates(request), self._cutting.wait_seconds(request.characters)
+            )
         try:
             yield reservation
         finally:
@@ -306,7 +309,8 @@ class Service:
     ) -> None:
         # between this and the charge nobody else's turn comes: of requests at once only one overdraws the quota
         self.check_quota(request.caller)
-        self._scheduler.submit(documents, reservation)
+        with self.lag.judging():
+            self._scheduler.submit(documents, reservation)
         if request.caller is not None:
             again = len(request.wanted.continued.tail)
             self._charge(request.caller, sum(len(document.token_ids) - again for document in documents))

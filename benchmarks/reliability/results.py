@@ -91,6 +91,7 @@ def overload_part(report: dict[str, Any]) -> str:
             f"{one['goodput_per_second']} ({one['goodput_of_capacity']:.0%})",
             _seconds(one["answered_p50_seconds"]),
             _seconds(one["answered_p99_seconds"]),
+            _seconds(one.get("settled_p99_seconds")),
             _seconds(one["refused_p50_seconds"]),
             _seconds(one["recovered_seconds"], "never"),
             ", ".join(f"{count:,} {outcome}" for outcome, count in one["outcomes"].items()),
@@ -104,6 +105,7 @@ def overload_part(report: dict[str, Any]) -> str:
         "in time, texts/s",
         "p50",
         "p99",
+        "p99 settled",
         "p50 of refusals",
         "recovered after",
         "requests",
@@ -117,6 +119,7 @@ def overload_part(report: dict[str, Any]) -> str:
         "other. *able*: what 32 clients get that ask again once they are answered. Then so many times as many requests",
         "arrive at random moments, each of a client that leaves after "
         f"{report['deadline_seconds']:g} seconds; Readtrace alone can be told so, and is.",
+        "*settled*: without the first five seconds, in which an overload is told from a burst.",
         "*recovered*: from the last client's leaving to the answer to a long text. *wait ≤*: as",
         "`READTRACE_MAX_WAIT_SECONDS` says, which keeps the latency of the accepted near what it is at capacity.",
         "",

@@ -16,6 +16,7 @@ import uvicorn
 from uvicorn.server import ServerState
 
 from app.connection import BoundedConnection
+from app.errors import QueueFull
 from app.lag import LoopLag, waited_seconds
 from app.metrics import Metrics
 from app.settings import read_settings
@@ -29,29 +30,40 @@ class Clock:
         return self.now
 
 
-def observe(lag: LoopLag, clock: Clock, *waits: float, every: float) -> bool:
+def shed(lag: LoopLag, clock: Clock, *waits: float, every: float) -> list[bool]:
+    found = []
     for waited in waits:
-        lag.observe(waited)
+        found.append(lag.sheds(waited))
         clock.now += every
-    return lag.lasts
+    return found
 
 
-def test_requests_that_wait_all_the_time_are_told() -> None:
+def test_requests_are_shed_once_all_have_waited_for_a_while() -> None:
     clock = Clock()
     lag = LoopLag(clock)
-    assert not observe(lag, clock, 0.3, 0.4, 0.3, 0.5, every=0.3)
-    assert observe(lag, clock, 0.3, every=0.3)
-    assert not observe(lag, clock, 0.01, every=0.3)
+    assert shed(lag, clock, 0.3, 0.4, 0.3, 0.5, 0.3, every=0.3) == [False] * 4 + [True]
+    assert shed(lag, clock, 0.01, every=0.3) == [False]
 
 
-def test_stalls_with_requests_between_that_had_not_waited_are_not_told() -> None:
+def test_stalls_with_requests_between_that_had_not_waited_shed_nobody() -> None:
     clock = Clock()
-    assert not observe(LoopLag(clock), clock, *[0.4, 0.3, 0.01] * 5, every=0.4)
+    assert not any(shed(LoopLag(clock), clock, *[0.4, 0.3, 0.01] * 5, every=0.4))
 
 
-def test_stalls_far_apart_are_not_told() -> None:
+def test_stalls_far_apart_shed_nobody() -> None:
     clock = Clock()
-    assert not observe(LoopLag(clock), clock, *[0.4] * 5, every=20.0)
+    assert not any(shed(LoopLag(clock), clock, *[0.4] * 5, every=20.0))
+
+
+def test_short_waits_shed_only_while_an_overload_is_remembered() -> None:
+    clock = Clock()
+    lag = LoopLag(clock)
+    assert not any(shed(lag, clock, *[0.2] * 20, every=0.3))
+    assert shed(lag, clock, *[0.3] * 5, every=0.3)[-1]
+    assert shed(lag, clock, 0.2, 0.05, 0.2, 0.05, every=0.3) == [True, False, True, False]
+    clock.now += 4  # the last one was shed 4.3 s ago
+    assert shed(lag, clock, 0.2, every=5.1) == [True]
+    assert shed(lag, clock, 0.2, every=0.3) == [False]
 
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="other systems do not tell")
@@ -120,7 +132,7 @@ def test_late_loop_refuses_what_can_wait_and_recovers(
         async with server:
             port = server.sockets[0].getsockname()[1]
             waited = 0.3 if late else 0.01
-            observe(lag, clock, *[waited] * 4, every=0.4)
+            shed(lag, clock, *[waited] * 4, every=0.4)
             monkeypatch.setattr("app.connection.waited_seconds", lambda _: waited)
             answer = await ask(port)
             monkeypatch.undo()
@@ -130,3 +142,22 @@ def test_late_loop_refuses_what_can_wait_and_recovers(
             assert (await ask(port)).startswith(b"HTTP/1.1 200")  # the request before found the loop in time
 
     asyncio.run(scenario())
+
+
+def test_while_an_overload_is_remembered_nobody_is_looked_at_right_after_a_refusal() -> None:
+    clock = Clock()
+    lag = LoopLag(clock)
+
+    def refuse() -> None:
+        with pytest.raises(QueueFull), lag.judging():
+            raise QueueFull("full", 1)
+
+    refuse()
+    assert not lag.sheds(0.0)  # a full queue alone is no overload of the loop
+    shed(lag, clock, *[0.3] * 5, every=0.3)
+    refuse()
+    assert shed(lag, clock, 0.0, 0.0, every=0.05) == [True, False]
+    refuse()
+    with lag.judging():
+        pass  # there was room
+    assert not lag.sheds(0.0)
