@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import time
 from collections.abc import Callable
+from concurrent.futures import Future
 from dataclasses import asdict, dataclass
+from functools import partial
 
+from app.background import in_background
 from app.engine.loading import Serving, load_catalogue
 from app.engine.registry import Catalogue, Registry
 from app.errors import ReloadFailed, StartError
@@ -14,6 +18,8 @@ from app.logs import get_logger
 from app.machine import give_memory_back
 from app.metrics import MODEL_CHANGES, Metrics
 from app.settings import Settings
+
+_STOP_SECONDS = 1.0  # a run that is told to stop takes milliseconds
 
 _log = get_logger("readtrace.reload")
 
@@ -43,6 +49,7 @@ class Reloader:
         self._show = show
         self._running = asyncio.Lock()
         self._waiting: asyncio.Task[Reload] | None = None
+        self._closing: Future[None] = Future()
         self._last: Reload | None = None
 
     @property
@@ -66,13 +73,22 @@ class Reloader:
             raise ReloadFailed(done.failed)
         return done
 
+    async def close(self) -> None:
+        """End the reload that runs, and wait a moment for it; there will be no other."""
+        if not self._closing.done():
+            self._closing.set_result(None)
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(_STOP_SECONDS), self._running:
+                pass
+
     async def _reload(self) -> Reload:
         async with self._running:
             self._waiting = None  # what changes from here on is for the next one
             started = time.perf_counter()
             before = self._registry.catalogue
             try:
-                after = await asyncio.to_thread(load_catalogue, self._settings, self._serving())
+                loading = partial(load_catalogue, self._settings, self._serving())
+                after = await asyncio.wrap_future(in_background(loading, "reload"))
             except StartError as error:
                 done = _report(before, before, time.perf_counter() - started, str(error))
             else:
@@ -86,7 +102,7 @@ class Reloader:
     def _serving(self) -> Serving:
         catalogue = self._registry.catalogue
         retiring_bytes = sum(model.file_bytes for model in self._registry.retiring)
-        return Serving(tuple(catalogue.loaded.values()), catalogue.stable, retiring_bytes)
+        return Serving(tuple(catalogue.loaded.values()), catalogue.stable, retiring_bytes, self._closing)
 
     def _tell(self, done: Reload) -> None:
         self._last = done

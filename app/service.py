@@ -117,6 +117,7 @@ class Service:
     async def stop(self) -> None:
         """Fail what is still queued and end the threads."""
         self._scheduler.close()
+        await self.reloader.close()
         await asyncio.to_thread(self._engine.join, _STOP_SECONDS)
         self._tokenizers.shutdown(wait=False, cancel_futures=True)
         await asyncio.sleep(0)  # lets the last outcomes reach their callers

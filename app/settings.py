@@ -107,6 +107,9 @@ class Settings(BaseSettings):
     run_limit_seconds: float = Field(5, gt=0, le=600)
     """When a run is stopped, and after as long again its thread left behind: a hundred times the longest."""
 
+    load_limit_seconds: float = Field(300, gt=0, le=86_400)
+    """How long a bundle may load before it is refused: the largest graphs take a minute or two."""
+
     max_engine_restarts: int = Field(5, ge=0)
     """Lost engine threads within an hour that are replaced; the next one ends the process with a message."""
 

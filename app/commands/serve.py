@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import signal
+import sys
 from typing import Annotated
 
 import typer
 
+from app.background import is_work_left
 from app.commands.options import Bundles, DeviceOption, user_errors
 from app.logs import configure_logs
 from app.server import bind
@@ -38,3 +41,8 @@ def serve(
         signal.signal(signal.SIGHUP, signal.SIG_IGN)
         with bind(settings.host, settings.port) as bound:
             serve_http(Service.load(settings), bound)
+    if (
+        is_work_left()
+    ):  # a load that does not stop: the interpreter would end under it, which aborts the process
+        sys.stderr.flush()
+        os._exit(0)

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
+from concurrent.futures import Future
 from dataclasses import dataclass, field, fields
+from functools import partial
 from pathlib import Path
 
 from app.bundle import (
@@ -18,6 +20,7 @@ from app.bundle import (
 )
 from app.engine.calibration import calibrate
 from app.engine.golden import check_golden
+from app.engine.load_watch import LoadWatch
 from app.engine.model import Model, open_model
 from app.engine.registry import Catalogue, LoadedModel, RefusedBundle, Registry
 from app.errors import Problem, StartError, UnknownModel
@@ -34,6 +37,7 @@ class Serving:
     loaded: Sequence[LoadedModel] = ()
     stable: Mapping[str, str] = field(default_factory=dict)
     retiring_bytes: int = 0  # of models that left the catalogue and still end their work
+    closing: Future[None] | None = None  # done when the service ends, and with it what loads
 
 
 @dataclass(slots=True)
@@ -65,8 +69,8 @@ def load_catalogue(settings: Settings, serving: Serving | None = None) -> Catalo
     """Read the folder; what serves and has not changed is taken over, what cannot be replaced stays.
 
     Raises:
-        StartError: no bundle can be served, the default model would be none, or the device that was asked
-            for is not there.
+        StartError: no bundle can be served, the default model would be none, the device that was asked
+            for is not there, or the service ends meanwhile.
     """
     try:
         folders = find_bundles(settings.bundles)
@@ -87,16 +91,27 @@ def load_catalogue(settings: Settings, serving: Serving | None = None) -> Catalo
 
 def _load_onto(shelf: _Shelf, folder: Path) -> None:
     served = next((one for one in shelf.serving.loaded if one.folder == folder), None)
+    settings = shelf.settings
+    watch = LoadWatch(folder, settings.run_limit_seconds, settings.load_limit_seconds, shelf.serving.closing)
     try:
-        if served is not None and _is_unchanged(served, shelf.settings):
-            shelf.loaded.append(served)
-            return
-        _check_room(shelf, folder)
-        shelf.loaded.append(load_model(folder, shelf.settings))
+        loaded = watch.load(partial(_load, shelf, folder, served, watch))
     except BundleError as error:
         shelf.refuse(folder.parent.name, folder.name, error)
         if served is not None:
             shelf.loaded.append(served)
+        return
+    shelf.loaded.append(loaded)
+    if loaded is not served:
+        seconds = round(loaded.load_seconds, 3)
+        _log.info("bundle_loaded", model=loaded.id, provider=loaded.provider, seconds=seconds)
+
+
+def _load(shelf: _Shelf, folder: Path, served: LoadedModel | None, watch: LoadWatch) -> LoadedModel:
+    """Changes nothing: its thread may be left behind."""
+    if served is not None and _is_unchanged(served, shelf.settings):
+        return served
+    _check_room(shelf, folder)
+    return _load_model(folder, shelf.settings, watch)
 
 
 def _is_unchanged(served: LoadedModel, settings: Settings) -> bool:
@@ -140,32 +155,32 @@ def _choose_stable(shelf: _Shelf, name_folders: set[Path]) -> dict[str, str]:
     return chosen
 
 
-def load_model(folder: Path, settings: Settings) -> LoadedModel:
+def _load_model(folder: Path, settings: Settings, watch: LoadWatch) -> LoadedModel:
     """Open, prove and calibrate one bundle.
 
     Raises:
         BundleError: it must not be served.
         StartError: the device that was asked for is not there.
     """
+    _log.info("bundle_loading", bundle=f"{folder.parent.name}/{folder.name}")
     started = time.perf_counter()
     # Hashed first: where the bundle is replaced meanwhile, the next reload sees that.
     sha256 = manifest_sha256(folder)
     try:
         model = open_model(folder, settings)
-        check_golden(model)
-        calibration = calibrate(model, settings.max_run_seconds)
+        watched = watch.watched(model)
+        check_golden(watched)
+        calibration = calibrate(watched, settings.max_run_seconds)
     except (BundleError, StartError):
         raise
     except Exception as error:  # a graph may raise anything when it runs
         reason = error.detail if isinstance(error, Problem) else type(error).__name__
         raise BundleError(f"{folder}: reading a document failed: {reason}") from error
-    seconds = time.perf_counter() - started
-    _log.info("bundle_loaded", model=model.id, provider=model.provider, seconds=round(seconds, 3))
     return LoadedModel(
         **{one.name: getattr(model, one.name) for one in fields(Model)},
         folder=folder,
         calibration=calibration,
-        load_seconds=seconds,
+        load_seconds=time.perf_counter() - started,
         manifest_sha256=sha256,
         file_bytes=bundle_bytes(folder),
     )

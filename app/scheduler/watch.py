@@ -12,8 +12,7 @@ from app.scheduler.batch import Batch
 class RunControl:
     """One run that may be told to stop; the engine says how."""
 
-    def __init__(self, batch: Batch) -> None:
-        self.batch = batch
+    def __init__(self) -> None:
         self.terminated = False
         self._stop: Callable[[], None] | None = None
         self._lock = threading.Lock()
@@ -42,15 +41,15 @@ class Watch:
         self._limit_seconds = limit_seconds
         self._clock = clock
         self._changed = threading.Condition()
-        self._started: dict[RunControl, float] = {}  # in order
+        self._started: dict[RunControl, tuple[Batch, float]] = {}  # in order
         self._asleep = False
         self._closed = False
 
     def start(self, batch: Batch) -> RunControl:
         """A run of a batch begins."""
-        control = RunControl(batch)
+        control = RunControl()
         with self._changed:
-            self._started[control] = self._clock()
+            self._started[control] = batch, self._clock()
             if self._asleep:
                 self._changed.notify()
         return control
@@ -68,15 +67,14 @@ class Watch:
         """
         with self._changed:
             now = self._clock()
-            late = {run: now - since for run, since in self._started.items()}
-            stuck = [run for run, seconds in late.items() if seconds >= 2 * self._limit_seconds]
-            for run in stuck:
-                del self._started[run]
+            late = {run: now - since for run, (_, since) in self._started.items()}
+            over_twice = [run for run, seconds in late.items() if seconds >= 2 * self._limit_seconds]
+            stuck = {run: self._started.pop(run)[0] for run in over_twice}
         for run, seconds in late.items():
             if seconds >= self._limit_seconds:
                 run.terminate()
-        for run in stuck:
-            on_stuck(run.batch)
+        for batch in stuck.values():
+            on_stuck(batch)
         waits = [
             (2 if run.terminated else 1) * self._limit_seconds - seconds
             for run, seconds in late.items()

@@ -21,7 +21,7 @@ from app.bundle import MANIFEST
 from app.commands.options import ENGINE_LOST
 from app.keys import make_key, write_keys
 from tests.app.api.test_classify import assert_problem
-from tests.app.tiny import write_all, write_reviews, write_topics
+from tests.app.tiny import make_endless, write_all, write_reviews, write_topics
 from tests.service import Server, running_server
 
 SWAPS = 100
@@ -197,6 +197,20 @@ def test_sigterm_under_load_answers_every_request_that_was_sent(bundles: Path) -
     assert not clients.failures
     assert set(clients.statuses) <= {200, 503}
     assert len(clients.statuses) == clients.sent
+
+
+def test_sigterm_ends_the_process_while_a_graph_that_does_not_end_is_loaded(tmp_path: Path) -> None:
+    write_reviews(tmp_path)
+    with (
+        running_server(tmp_path, run_limit_seconds="600", drain_seconds="2") as server,
+        server.client() as client,
+    ):
+        make_endless(write_reviews(tmp_path, name="endless"))
+        server.process.send_signal(signal.SIGHUP)
+        until(lambda: any("bundle_loading" in line and "endless" in line for line in server.log))
+        assert client.post("/classify", json={"input": "good"}).status_code == 200
+        server.process.send_signal(signal.SIGTERM)
+        assert server.process.wait(10) == 0
 
 
 @pytest.mark.parametrize("why", ["died", "stuck"])

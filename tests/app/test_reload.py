@@ -24,7 +24,7 @@ from app.scheduler.segments import Lane
 from app.scheduler.watch import RunControl
 from app.service import Service
 from app.settings import read_settings
-from tests.app.tiny import rewrite_manifest, write_all, write_reviews
+from tests.app.tiny import make_endless, rewrite_manifest, write_all, write_reviews
 
 
 class HeldRegistry(Registry):
@@ -141,6 +141,22 @@ def test_damaged_bundle_leaves_the_version_loaded_before(folder: Path, damage: s
             write_reviews(folder)
             assert not (await service.reloader.reload()).refused
             assert sample(service, "bundle_refused", model="reviews", version="1") == 0
+
+    asyncio.run(scenario())
+
+
+def test_graph_that_does_not_end_is_refused_and_holds_up_no_later_reload(folder: Path) -> None:
+    async def scenario() -> None:
+        async with running(folder, run_limit_seconds=0.5) as service:
+            make_endless(write_reviews(folder, version="2"))
+            write_reviews(folder, version="3")
+            done = await service.reloader.reload()
+            assert done.refused == {
+                "reviews@2": "reviews/2: a run took more than 0.5 seconds (setting run_limit_seconds)"
+            }
+            assert await ask(service, "reviews") == "reviews@3"
+            shutil.rmtree(folder / "reviews" / "2")
+            assert (await service.reloader.reload()).refused == {}
 
     asyncio.run(scenario())
 

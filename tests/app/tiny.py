@@ -481,6 +481,39 @@ def rewrite_manifest(folder: Path, **changes: object) -> None:
     (folder / MANIFEST).write_text(Manifest.model_validate(changed).model_dump_json(), encoding="utf-8")
 
 
+def make_endless(folder: Path) -> None:
+    """Change the graph of a bundle of one pass so that no run of it ends; it opens like any other."""
+    path = folder / "read.onnx"
+    model = onnx.load(path)
+    scalars = (("turn", TensorProto.INT64), ("more", TensorProto.BOOL), ("sum", TensorProto.FLOAT))
+    turn, more, total = (helper.make_tensor_value_info(name, kind, []) for name, kind in scalars)
+    more_next, total_next = (
+        helper.make_tensor_value_info(f"{name}_next", kind, []) for name, kind in scalars[1:]
+    )
+    body = helper.make_graph(
+        [
+            helper.make_node("Identity", ["more"], ["more_next"]),
+            helper.make_node("Add", ["sum", "sum"], ["sum_next"]),
+        ],
+        "body",
+        [turn, more, total],
+        [more_next, total_next],
+    )
+    for name, value in (
+        ("turns", np.array(2**62, np.int64)),
+        ("true", np.array(True)),
+        ("zero", np.float32(0)),
+    ):
+        model.graph.initializer.append(numpy_helper.from_array(np.asarray(value), name))
+    softmax = next(node for node in model.graph.node if node.op_type == "Softmax")
+    answer = softmax.output[0]
+    softmax.output[0] = "ended"
+    model.graph.node.append(helper.make_node("Loop", ["turns", "true", "zero"], ["looped"], body=body))
+    model.graph.node.append(helper.make_node("Add", ["ended", "looped"], [answer]))
+    path.write_bytes(model.SerializeToString())
+    rewrite_manifest(folder)
+
+
 def write_all(root: Path) -> Path:
     """Write the first two bundles below ``root`` and return it."""
     write_reviews(root)

@@ -15,7 +15,8 @@ def test_run_is_stopped_at_the_limit_and_stuck_at_twice_that() -> None:
     stuck: list[Batch] = []
     stopped: list[float] = []
     watch = Watch(5.0, clock)
-    run = watch.start(batch())
+    watched = batch()
+    run = watch.start(watched)
     run.stops_by(lambda: stopped.append(clock()))
     for moment, wait_seconds in ((4.0, 1.0), (5.0, 5.0), (8.0, 2.0)):
         clock.now = moment
@@ -25,7 +26,7 @@ def test_run_is_stopped_at_the_limit_and_stuck_at_twice_that() -> None:
     clock.now = 10.0
     watch.check(stuck.append)
     watch.check(stuck.append)
-    assert stuck == [run.batch]
+    assert stuck == [watched]
     assert stopped == [5.0]
 
 
