@@ -35,6 +35,9 @@ WAITED = "waited_seconds"  # of a request's state: how long it was there before 
 _LINGER_SECONDS = 2.0  # for a client that still sends: closed at once it would lose the answer with the rest
 _MOST_HEAD_BYTES = 64 * 1024  # generous: proxies allow 8 to 32 KiB
 _MOST_UNWANTED_BYTES = 256 * 1024  # so that a small request that is refused keeps its connection
+_LEAST_TAKEN_BYTES = (
+    64 * 1024
+)  # of an answer within the time-out for writing, or who drips would hold it for ever
 _UPGRADE = {b"connection", b"upgrade", b"http2-settings"}
 
 _Phase = Literal["head", "body"]
@@ -82,21 +85,26 @@ class BoundedConnection(HttpToolsProtocol):
         if self._leaving:
             return
         self._unset_keepalive_if_required()
-        self._unbroken_bytes += len(data)
-        try:
-            self.parser.feed_data(data)
-        except httptools.HttpParserUpgrade as upgrade:
-            self._read_without_upgrade(data[upgrade.args[0] :])
-            return
-        except httptools.HttpParserError as error:
-            self._refuse(BadHttp(f"Expected a request of HTTP/1.1: {error}."))
-            return
-        if self._leaving:  # answered before its body was read to the end
+        unread: bytes | None = data
+        while unread is not None and not self._leaving:
+            self._unbroken_bytes += len(unread)
+            unread = self._parse(unread)
+        if self._leaving:  # refused, or answered before its body was read to the end
             return
         if self._unbroken_bytes > _MOST_HEAD_BYTES and self._phase is not None:
             self._refuse(HeadTooLarge(f"Expected at most {_MOST_HEAD_BYTES} bytes."))
             return
         self._watch(self._expected())
+
+    def _parse(self, data: bytes) -> bytes | None:
+        """Parse; what is to be parsed anew, where a request offered to go on in another protocol."""
+        try:
+            self.parser.feed_data(data)
+        except httptools.HttpParserUpgrade as upgrade:
+            return self._without_upgrade(data[upgrade.args[0] :])
+        except httptools.HttpParserError as error:
+            self._refuse(BadHttp(f"Expected a request of HTTP/1.1: {error}."))
+        return None
 
     def on_message_begin(self) -> None:
         """A head begins."""
@@ -243,12 +251,12 @@ class BoundedConnection(HttpToolsProtocol):
         self.transport.write_eof()
         self._receive_timer = self.loop.call_later(_LINGER_SECONDS, self.transport.abort)
 
-    def _read_without_upgrade(self, rest: bytes) -> None:
+    def _without_upgrade(self, rest: bytes) -> bytes | None:
         """An offer to go on in another protocol may be ignored; its request counts, with its body."""
         method = self.parser.get_method()
         if method == b"CONNECT":
             self._refuse(BadHttp("This is no proxy."))
-            return
+            return None
         headers = b"".join(
             b"%b: %b\r\n" % (name, value) for name, value in self.headers if name not in _UPGRADE
         )
@@ -259,7 +267,7 @@ class BoundedConnection(HttpToolsProtocol):
             headers,
         )
         self.parser = httptools.HttpRequestParser(self)
-        self.data_received(head + rest)
+        return head + rest
 
     def _start_write_timer(self, waiting_bytes: int) -> None:
         self._write_timer = self.loop.call_later(
@@ -267,9 +275,9 @@ class BoundedConnection(HttpToolsProtocol):
         )
 
     def _check_written(self, waited_bytes: int) -> None:
-        """Leave a client that took nothing; one that is slow may go on."""
+        """Leave a client that took hardly anything; one that is slow may go on."""
         waiting_bytes = self.transport.get_write_buffer_size()
-        if waiting_bytes < waited_bytes:
+        if waited_bytes - waiting_bytes >= min(waited_bytes, _LEAST_TAKEN_BYTES):
             self._start_write_timer(waiting_bytes)
         else:
             self._metrics.refused_connections_total.labels(STALLED).inc()

@@ -80,7 +80,7 @@ class Settings(BaseSettings):
     """How long the body may take to arrive after its head: the largest at 280 kB a second."""
 
     write_timeout_seconds: float = Field(30, gt=0, le=3600)
-    """How long a client may take nothing of an answer that waits for it."""
+    """How long a client may take for the next 64 KiB of an answer that waits for it."""
 
     max_body_bytes: int = Field(8 * 2**20, ge=1024)
     """The largest body of a request: a full request of 256 documents of 32,000 characters fits."""

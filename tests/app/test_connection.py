@@ -197,16 +197,29 @@ def test_connection_between_two_requests_has_longer(hasty: Server) -> None:
         assert client.get("/health/live").status_code == 200
 
 
-def test_client_that_takes_nothing_of_its_answer_is_left(hasty: Server) -> None:
+@pytest.mark.parametrize("bytes_at_a_time", [0, 8192])
+def test_client_that_takes_hardly_anything_of_its_answer_is_left(hasty: Server, bytes_at_a_time: int) -> None:
     before = metric(hasty, 'readtrace_refused_connections_total{reason="stalled"}')
     request = post(json.dumps({"input": ["good bad film " * 10_000] * 3}).encode())
     with closing(connect(hasty)) as connection:
-        connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, max(4096, 2 * bytes_at_a_time))
         connection.sendall(request)
         deadline = time.monotonic() + 20
         while metric(hasty, 'readtrace_refused_connections_total{reason="stalled"}') == before:
             assert time.monotonic() < deadline
+            if bytes_at_a_time:
+                connection.recv(bytes_at_a_time)
             time.sleep(0.1)
+
+
+def test_hundreds_of_offers_of_another_protocol_at_once_are_all_answered(server: Server) -> None:
+    offer = b"GET /health/live HTTP/1.1\r\nhost: x\r\nupgrade: h2c\r\n"
+    going_on, last = (b"connection: upgrade\r\n\r\n", b"connection: upgrade, close\r\n\r\n")
+    with closing(connect(server)) as connection:
+        connection.sendall((offer + going_on) * 700 + offer + last)
+        answer = read_to_end(connection)
+    assert answer.status == 200
+    assert answer.body.count(b"HTTP/1.1 200") == 700
 
 
 def test_connections_are_bounded_and_the_excess_is_told(hasty: Server) -> None:
