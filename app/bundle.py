@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import hashlib
 import math
+import os
 import re
+from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Literal, Self
 
@@ -20,6 +22,7 @@ TOKENIZER = "tokenizer.json"
 CARD = "card.md"
 LATEST = "latest"
 STABLE = "stable"  # also the file in NAME/ that holds the version
+ANY = "*"  # in place of a version: all that may be in a folder NAME that cannot be read
 PADDING_ID = 0
 UNKNOWN_ID = 1
 # A graph cannot be larger: that is the most that its serialisation holds. The others are read whole into memory.
@@ -28,9 +31,10 @@ _MOST_GRAPH_BYTES = 2**31 - 1
 _MOST_VALUES = 2**22  # of a row in one run: calibration tries 64 rows, which then take a gigabyte
 _MOST_TOKENS = 2**24  # of a document: some books
 _FILE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
+_NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,63}")
 _VERSION = re.compile(r"[0-9]{1,9}(\.[0-9]{1,9}){0,2}")
 
-Name = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9._-]{0,63}$")]
+Name = Annotated[str, Field(pattern=f"^{_NAME.pattern}$")]
 Version = Annotated[str, Field(pattern=f"^{_VERSION.pattern}$")]
 FileName = Annotated[str, Field(pattern=f"^{_FILE_NAME.pattern}$", max_length=128)]
 TensorName = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]*$")]
@@ -268,21 +272,62 @@ def bundle_bytes(folder: Path) -> int:
         raise BundleError(f"{folder}: cannot be read: {error.strerror}") from error
 
 
-def find_bundles(root: Path) -> list[Path]:
+def find_bundles(root: Path, refuse: Callable[[Path, BundleError], None] | None = None) -> list[Path]:
     """The bundle folders ``NAME/VERSION`` below ``root``, or ``root`` itself where it is a bundle.
 
+    A folder named like a version is one too where its manifest is missing.
+
+    Args:
+        root: the folder of bundles.
+        refuse: told of a folder NAME that cannot be read, which is raised without it.
+
     Raises:
-        BundleError: ``root`` is not a folder, or holds no bundle.
+        BundleError: ``root`` is not a folder, cannot be read, or holds no bundle.
     """
-    if (root / MANIFEST).is_file():
-        return [root]
     if not root.is_dir():
         raise BundleError(f"{root}: expected a folder of bundles (NAME/VERSION/{MANIFEST}), found none")
-    # Folders whose names begin with a dot are those of writers that have not finished.
-    found = sorted(path.parent for path in root.glob(f"[!.]*/[!.]*/{MANIFEST}"))
-    if not found:
+    if os.path.lexists(root / MANIFEST):
+        return [root]
+    found: list[Path] = []
+    refused = 0
+    for name in _folders(root):
+        try:
+            found += [version for version in _folders(name) if _is_bundle(version)]
+        except BundleError as error:
+            if not _NAME.fullmatch(name.name):
+                continue  # no bundle's, such as the lost+found of a disk
+            if refuse is None:
+                raise
+            refuse(name, error)
+            refused += 1
+    if not found and not refused:
         raise BundleError(f"{root}: no NAME/VERSION/{MANIFEST} below it; `readtrace export` writes one")
     return found
+
+
+def _folders(parent: Path) -> list[Path]:
+    """In order; names that begin with a dot are those of writers that have not finished."""
+    try:
+        return sorted(
+            path for path in parent.iterdir() if not path.name.startswith(".") and os.path.isdir(path)
+        )
+    except OSError as error:
+        raise BundleError(f"{parent}: cannot be read: {error.strerror}") from error
+
+
+def _is_bundle(folder: Path) -> bool:
+    return bool(_VERSION.fullmatch(folder.name)) or os.path.lexists(folder / MANIFEST)
+
+
+def is_gone(folder: Path) -> bool:
+    """Whether nothing of the name is there: what cannot be looked at may be."""
+    try:
+        folder.lstat()
+    except (FileNotFoundError, NotADirectoryError):
+        return True
+    except OSError:
+        return False
+    return False
 
 
 def read_stable(name_folder: Path) -> str | None:

@@ -10,10 +10,12 @@ from functools import partial
 from pathlib import Path
 
 from app.bundle import (
+    ANY,
     STABLE,
     BundleError,
     bundle_bytes,
     find_bundles,
+    is_gone,
     manifest_sha256,
     read_manifest,
     read_stable,
@@ -72,11 +74,15 @@ def load_catalogue(settings: Settings, serving: Serving | None = None) -> Catalo
         StartError: no bundle can be served, the default model would be none, the device that was asked
             for is not there, or the service ends meanwhile.
     """
+    serving = serving or Serving()
+    shelf = _Shelf(settings, serving)
     try:
-        folders = find_bundles(settings.bundles)
+        found = find_bundles(settings.bundles, lambda name, error: shelf.refuse(name.name, ANY, error))
     except BundleError as error:
         raise StartError(str(error)) from error
-    shelf = _Shelf(settings, serving or Serving())
+    # What serves leaves with its folder and not before, whatever became of that.
+    kept = {one.folder for one in serving.loaded if not is_gone(one.folder)}
+    folders = sorted({*found, *kept})
     for folder in folders:
         _load_onto(shelf, folder)
     stable = _choose_stable(shelf, {folder.parent for folder in folders if folder != settings.bundles})

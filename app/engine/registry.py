@@ -30,7 +30,10 @@ class LoadedModel(Model):
 
 @dataclass(frozen=True, slots=True)
 class RefusedBundle:
-    """A bundle that must not answer; ``version`` is ``stable`` where the choice of the stable one is bad."""
+    """A bundle that must not answer.
+
+    ``version`` is ``stable`` where the choice of the stable one is bad, ``*`` where the folder NAME cannot be read.
+    """
 
     name: str
     version: str

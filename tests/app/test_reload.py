@@ -2,12 +2,14 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import os
 import shutil
+import tempfile
 import threading
 import time
 import weakref
-from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 
 import pytest
@@ -26,6 +28,8 @@ from app.service import Service
 from app.settings import read_settings
 from tests.app.tiny import make_endless, rewrite_manifest, write_all, write_reviews
 
+NOBODY = 65_534
+
 
 class HeldRegistry(Registry):
     """Its runs wait until they are let go."""
@@ -42,6 +46,14 @@ class HeldRegistry(Registry):
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     return write_all(tmp_path)
+
+
+@pytest.fixture
+def public_folder() -> Iterator[Path]:
+    """Nobody may enter pytest's own folders."""
+    with tempfile.TemporaryDirectory() as root:
+        Path(root).chmod(0o755)
+        yield write_all(Path(root))
 
 
 @asynccontextmanager
@@ -66,6 +78,18 @@ async def ask(service: Service, name: str, text: str = "good film") -> str:
     (answer,) = await service.classify(service.registry.find(name), [text])
     assert isinstance(answer, Answer)
     return answer.model.id
+
+
+@contextmanager
+def without_privileges() -> Iterator[None]:
+    """Root may read everything; nobody else may."""
+    user = os.geteuid()
+    if user == 0:
+        os.seteuid(NOBODY)
+    try:
+        yield
+    finally:
+        os.seteuid(user)
 
 
 async def until(happened: Callable[[], bool]) -> None:
@@ -157,6 +181,47 @@ def test_graph_that_does_not_end_is_refused_and_holds_up_no_later_reload(folder:
             assert await ask(service, "reviews") == "reviews@3"
             shutil.rmtree(folder / "reviews" / "2")
             assert (await service.reloader.reload()).refused == {}
+
+    asyncio.run(scenario())
+
+
+def lose_manifest(bundle: Path) -> None:
+    (bundle / MANIFEST).unlink()
+
+
+def lose_permission(bundle: Path) -> None:
+    bundle.chmod(0)
+
+
+def become_a_file(bundle: Path) -> None:
+    shutil.rmtree(bundle)
+    bundle.write_text("")
+
+
+@pytest.mark.parametrize(
+    ("damage", "reason"),
+    [
+        (lose_manifest, "reviews/1/manifest.json: expected a plain file"),
+        (lose_permission, "reviews/1/manifest.json: cannot be read: Permission denied"),
+        (become_a_file, "reviews/1/manifest.json: expected a plain file"),
+    ],
+)
+def test_version_serves_until_its_folder_is_gone(
+    public_folder: Path, damage: Callable[[Path], None], reason: str
+) -> None:
+    folder, bundle = public_folder, public_folder / "reviews" / "1"
+
+    async def scenario() -> None:
+        async with running(folder) as service:
+            damage(bundle)
+            with without_privileges():
+                done = await service.reloader.reload()
+            assert (done.removed, done.refused) == ([], {"reviews@1": reason})
+            assert await ask(service, "reviews") == "reviews@1"
+            assert sample(service, "bundle_refused", model="reviews", version="1") == 1
+            assert sample(service, "model_loaded", model="reviews", version="1") == 1
+            shutil.rmtree(folder / "reviews")
+            assert (await service.reloader.reload()).removed == ["reviews@1"]
 
     asyncio.run(scenario())
 
