@@ -28,6 +28,7 @@ UNKNOWN_ID = 1
 # A graph cannot be larger: that is the most that its serialisation holds. The others are read whole into memory.
 _MOST_BYTES = {MANIFEST: 16 * 2**20, TOKENIZER: 256 * 2**20, CARD: 2**20, STABLE: 64}
 _MOST_GRAPH_BYTES = 2**31 - 1
+_MOST_CHARACTERS = 1000  # of a message, which may name all files of a folder
 _MOST_VALUES = 2**22  # of a row in one run: calibration tries 64 rows, which then take a gigabyte
 _MOST_TOKENS = 2**24  # of a document: some books
 _FILE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
@@ -41,8 +42,19 @@ TensorName = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]*$")]
 DType = Literal["float32", "int64", "bool"]
 
 
+def printable(name: str) -> str:
+    """The same text; bytes of a file's name that are no UTF-8 are written as escapes."""
+    return name.encode("utf-8", "backslashreplace").decode()
+
+
 class BundleError(Exception):
-    """A bundle that must not be served; the message says what was expected and what was found."""
+    """A bundle that must not be served; the message says what was expected and what was found.
+
+    It has no more than some lines and can be printed, whatever a file in the folder is called.
+    """
+
+    def __init__(self, message: str) -> None:
+        super().__init__(printable(message)[:_MOST_CHARACTERS])
 
 
 class _Model(BaseModel):
@@ -284,7 +296,7 @@ def find_bundles(root: Path, refuse: Callable[[Path, BundleError], None] | None 
     Raises:
         BundleError: ``root`` is not a folder, cannot be read, or holds no bundle.
     """
-    if not root.is_dir():
+    if not os.path.isdir(root):
         raise BundleError(f"{root}: expected a folder of bundles (NAME/VERSION/{MANIFEST}), found none")
     if os.path.lexists(root / MANIFEST):
         return [root]
@@ -337,7 +349,7 @@ def read_stable(name_folder: Path) -> str | None:
         BundleError: the file holds no version.
     """
     path = name_folder / STABLE
-    if not path.exists() and not path.is_symlink():
+    if is_gone(path):
         return None
     text = _read(path).decode("utf-8", "replace").strip()
     if not _VERSION.fullmatch(text):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import logging
 import sys
 import traceback
@@ -69,7 +70,10 @@ def get_logger(name: str) -> FilteringBoundLogger:
 
 
 def _render_json(_: WrappedLogger, __: str, event: EventDict) -> str:
-    return orjson.dumps(event, default=repr).decode()
+    try:
+        return orjson.dumps(event, default=repr).decode()
+    except TypeError:  # half of a surrogate pair, as in a file's name that is no UTF-8: here it is escaped
+        return json.dumps(event, default=repr)
 
 
 def _console() -> Processor:

@@ -14,7 +14,7 @@ from app.background import in_background
 from app.engine.loading import Serving, load_catalogue
 from app.engine.registry import Catalogue, Registry
 from app.errors import ReloadFailed, StartError
-from app.logs import get_logger
+from app.logs import get_logger, where
 from app.machine import give_memory_back
 from app.metrics import MODEL_CHANGES, Metrics
 from app.settings import Settings
@@ -91,6 +91,12 @@ class Reloader:
                 after = await asyncio.wrap_future(in_background(loading, "reload"))
             except StartError as error:
                 done = _report(before, before, time.perf_counter() - started, str(error))
+            except Exception as error:
+                kind = type(error).__name__
+                _log.error("bug", error=kind, at=where(error.__traceback__))
+                done = _report(
+                    before, before, time.perf_counter() - started, f"A bug: {kind}; the log has the place."
+                )
             else:
                 done = _report(before, after, time.perf_counter() - started)
                 self._show(after)  # its series exist before its first answer

@@ -6,7 +6,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from app.bundle import BundleError, find_bundles, read_manifest
+from app.bundle import BundleError, find_bundles, printable, read_manifest
 from app.commands.options import USER_ERROR, Bundles, user_errors
 from app.errors import StartError
 from app.settings import read_settings
@@ -27,7 +27,9 @@ def models(bundles: Bundles = None) -> None:
                 found = read_manifest(folder, settings.bundles)
             except BundleError as error:
                 refused += 1
-                table.add_row(folder.parent.name, folder.name, "", "", "", f"refused: {error}")
+                table.add_row(
+                    printable(folder.parent.name), printable(folder.name), "", "", "", f"refused: {error}"
+                )
                 continue
             labels = ", ".join(found.labels)
             longest = f"{found.longest_document} tokens"

@@ -17,6 +17,7 @@ from app.bundle import (
     find_bundles,
     is_gone,
     manifest_sha256,
+    printable,
     read_manifest,
     read_stable,
 )
@@ -54,8 +55,9 @@ class _Shelf:
     def refuse(self, name: str, version: str, error: BundleError) -> None:
         # Clients see the reason: they need the bundle's files, not where the server keeps them.
         reason = str(error).replace(f"{self.settings.bundles}/", "")
-        self.refused.append(RefusedBundle(name, version, reason))
-        _log.error("bundle_refused", bundle=f"{name}/{version}", reason=reason)
+        refused = RefusedBundle(printable(name), printable(version), reason)
+        self.refused.append(refused)
+        _log.error("bundle_refused", bundle=f"{refused.name}/{refused.version}", reason=reason)
 
 
 def load_registry(settings: Settings) -> Registry:
@@ -114,10 +116,13 @@ def _load_onto(shelf: _Shelf, folder: Path) -> None:
 
 def _load(shelf: _Shelf, folder: Path, served: LoadedModel | None, watch: LoadWatch) -> LoadedModel:
     """Changes nothing: its thread may be left behind."""
-    if served is not None and _is_unchanged(served, shelf.settings):
-        return served
-    _check_room(shelf, folder)
-    return _load_model(folder, shelf.settings, watch)
+    try:
+        if served is not None and _is_unchanged(served, shelf.settings):
+            return served
+        _check_room(shelf, folder)
+        return _load_model(folder, shelf.settings, watch)
+    except OSError as error:
+        raise BundleError(f"{folder}: cannot be read: {error.strerror}") from error
 
 
 def _is_unchanged(served: LoadedModel, settings: Settings) -> bool:
@@ -168,7 +173,7 @@ def _load_model(folder: Path, settings: Settings, watch: LoadWatch) -> LoadedMod
         BundleError: it must not be served.
         StartError: the device that was asked for is not there.
     """
-    _log.info("bundle_loading", bundle=f"{folder.parent.name}/{folder.name}")
+    _log.info("bundle_loading", bundle=printable(f"{folder.parent.name}/{folder.name}"))
     started = time.perf_counter()
     # Hashed first: where the bundle is replaced meanwhile, the next reload sees that.
     sha256 = manifest_sha256(folder)

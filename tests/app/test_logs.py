@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import logging
+import os
 from collections.abc import Iterator
 
 import pytest
@@ -35,6 +36,12 @@ def test_libraries_and_service_log_alike_as_json(capsys: pytest.CaptureFixture[s
         "library",
     )
     assert ours["timestamp"].endswith("Z")
+
+
+def test_text_that_is_not_unicode_is_logged_escaped(capsys: pytest.CaptureFixture[str]) -> None:
+    configure_logs(read_settings(log_format="json"))
+    get_logger("ours").info("odd", name=os.fsdecode(b"caf\xe9"))
+    assert json.loads(capsys.readouterr().err)["name"] == "caf\udce9"
 
 
 def test_console_is_for_people(capsys: pytest.CaptureFixture[str]) -> None:

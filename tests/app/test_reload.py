@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import json
 import os
 import shutil
 import tempfile
@@ -29,6 +30,7 @@ from app.settings import read_settings
 from tests.app.tiny import make_endless, rewrite_manifest, write_all, write_reviews
 
 NOBODY = 65_534
+ODD = os.fsdecode(b"caf\xe9")
 
 
 class HeldRegistry(Registry):
@@ -222,6 +224,83 @@ def test_version_serves_until_its_folder_is_gone(
             assert sample(service, "model_loaded", model="reviews", version="1") == 1
             shutil.rmtree(folder / "reviews")
             assert (await service.reloader.reload()).removed == ["reviews@1"]
+
+    asyncio.run(scenario())
+
+
+def test_odd_names_are_refused_in_words_that_can_be_printed(folder: Path) -> None:
+    """Bytes that are no UTF-8: in a file of what serves, and in the name of a folder."""
+
+    async def scenario() -> None:
+        async with running(folder) as service:
+            (folder / "reviews" / "1" / ODD).write_text("")
+            shutil.copytree(folder / "topics", folder / ODD)
+            done = await service.reloader.reload()
+            assert done.refused == {
+                "reviews@1": r"reviews/1: files that the manifest does not list: caf\udce9",
+                r"caf\udce9@1": r"caf\udce9/1: the manifest is of topics/1",
+            }
+            assert await ask(service, "reviews") == "reviews@1"
+            assert sample(service, "bundle_refused", model=r"caf\udce9", version="1") == 1
+            assert service.metrics.exposition()
+            json.dumps(service.reloader.last, ensure_ascii=False).encode()
+            (folder / "reviews" / "1" / ODD).unlink()
+            shutil.rmtree(folder / ODD)
+            assert (await service.reloader.reload()).refused == {}
+
+    asyncio.run(scenario())
+
+
+def test_folders_that_cannot_be_read_change_nothing_and_are_told(public_folder: Path) -> None:
+    root, name = public_folder, public_folder / "reviews"
+
+    async def scenario() -> None:
+        write_reviews(root, version="2")
+        (name / "stable").write_text("1")
+        async with running(root) as service:
+            before = service.registry.loaded
+            name.chmod(0)
+            with without_privileges():
+                done = await service.reloader.reload()
+            assert set(done.refused) == {"reviews@*", "reviews@1", "reviews@2", "reviews@stable"}
+            assert all("cannot be read: Permission denied" in reason for reason in done.refused.values())
+            assert service.registry.loaded == before
+            assert await ask(service, "reviews") == "reviews@1"
+            assert sample(service, "bundle_refused", model="reviews", version="*") == 1
+            name.chmod(0o755)
+            root.chmod(0)
+            with without_privileges(), pytest.raises(ReloadFailed, match="cannot be read: Permission denied"):
+                await service.reloader.reload()
+            root.chmod(0o755)
+            assert service.registry.loaded == before
+            assert sample(service, "reloads_total", outcome="failed") == 1
+
+    asyncio.run(scenario())
+
+
+def test_disks_own_folder_is_no_bundle(public_folder: Path) -> None:
+    (public_folder / "lost+found").mkdir(mode=0o700)
+    with without_privileges():
+        registry = load_registry(read_settings(bundles=public_folder))
+    assert not registry.refused
+
+
+def test_bug_while_loading_is_told_and_the_next_reload_works(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*arguments: object) -> Catalogue:
+        raise ZeroDivisionError
+
+    async def scenario() -> None:
+        async with running(folder) as service:
+            with monkeypatch.context() as broken:
+                broken.setattr(app.reload, "load_catalogue", fail)
+                with pytest.raises(ReloadFailed, match="A bug: ZeroDivisionError"):
+                    await service.reloader.reload()
+            assert sample(service, "reloads_total", outcome="failed") == 1
+            assert service.reloader.last is not None
+            assert "ZeroDivisionError" in str(service.reloader.last["failed"])
+            assert (await service.reloader.reload()).failed is None
 
     asyncio.run(scenario())
 
