@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import partial
 from itertools import product
 from typing import get_args
 
@@ -269,13 +270,15 @@ class Metrics:
                 for reason in DISPATCH_REASONS:
                     self.dispatch_total.labels(*run, reason)
 
-    def declare_caller(self, caller: Caller) -> None:
-        """Create the series of an API key."""
-        self.quota_tokens_total.labels(caller.key.name)
-        if caller.quota is not None:
-            quota = caller.quota
-            self.quota_refused_total.labels(caller.key.name)
-            self.quota_left_tokens.labels(caller.key.name).set_function(lambda: quota.left)
+    def declare_callers(self, callers: Iterable[Caller]) -> None:
+        """Create the series of the API keys of now; a key or quota that is gone has nothing left to tell."""
+        self.quota_left_tokens.clear()
+        for caller in callers:
+            self.quota_tokens_total.labels(caller.key.name)
+            if caller.quota is not None:
+                self.quota_refused_total.labels(caller.key.name)
+                left = partial(getattr, caller.quota, "left")
+                self.quota_left_tokens.labels(caller.key.name).set_function(left)
 
     def observe_request(self, route: str, status: int, seconds: float) -> None:
         """Count a request under its route, or under ``other`` where route and status are not expected."""

@@ -53,8 +53,7 @@ class Service:
         self.registry = registry
         self.metrics = metrics
         self.keys = None if settings.keys is None else KeyRing(read_keys(settings.keys))
-        for caller in () if self.keys is None else self.keys.callers:
-            metrics.declare_caller(caller)
+        metrics.declare_callers(() if self.keys is None else self.keys.callers)
         self._states = StateTokens(read_state_key(settings.state_key), settings.state_lifetime_seconds)
         self.lag = LoopLag()
         self.draining = False
@@ -132,8 +131,7 @@ class Service:
         except StartError as error:
             _log.error("keys_not_reloaded", reason=str(error))
             return
-        for caller in self.keys.callers:
-            self.metrics.declare_caller(caller)
+        self.metrics.declare_callers(self.keys.callers)
         _log.info("keys_reloaded", keys=sorted(caller.key.name for caller in self.keys.callers))
 
     def resolve(self, name: str | None, state: str | None) -> tuple[LoadedModel, Continuation]:

@@ -12,11 +12,13 @@ import httpx
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from prometheus_client import generate_latest
 from typer.testing import CliRunner, Result
 
 from app.cli import cli
 from app.errors import QuotaExceeded, StartError
 from app.keys import Caller, Key, KeyRing, Quota, make_key, read_keys, write_keys
+from app.metrics import Metrics
 from tests.app.api.test_classify import assert_problem
 from tests.app.scheduler.fakes import Clock
 from tests.app.test_connection import metric
@@ -126,6 +128,21 @@ def test_unchanged_key_keeps_its_debt_when_the_file_is_read_anew() -> None:
     after: dict[str, Caller] = {caller.key.name: caller for caller in ring.callers}
     assert set(after) == {"kept", "added"}
     assert after["kept"] is before["kept"]
+
+
+def test_quota_of_a_key_that_is_gone_has_no_series_any_more() -> None:
+    (_, kept), (_, gone) = new("kept", quota=10), new("gone", quota=20)
+    ring, metrics = KeyRing([kept, gone]), Metrics()
+
+    def told() -> set[str]:
+        lines = generate_latest(metrics.registry).decode().splitlines()
+        return {line for line in lines if line.startswith("readtrace_quota_left_tokens{")}
+
+    metrics.declare_callers(ring.callers)
+    assert len(told()) == 2
+    ring.replace([kept])
+    metrics.declare_callers(ring.callers)
+    assert told() == {'readtrace_quota_left_tokens{key="kept"} 10.0'}
 
 
 def keys(*arguments: str | Path, expected_code: int = 0) -> Result:
