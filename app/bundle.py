@@ -7,10 +7,12 @@ A bundle is a folder ``NAME/VERSION/`` with ``manifest.json``, ``tokenizer.json`
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import math
 import os
 import re
+import stat
 from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Literal, Self
@@ -358,11 +360,23 @@ def read_stable(name_folder: Path) -> str | None:
 
 
 def read_manifest(folder: Path, root: Path | None = None) -> Manifest:
+    """The manifest of `read_hashed_manifest`.
+
+    Raises:
+        BundleError: as there.
+    """
+    return read_hashed_manifest(folder, root)[0]
+
+
+def read_hashed_manifest(folder: Path, root: Path | None = None) -> tuple[Manifest, str]:
     """Read and verify a bundle: schema, the folder's names, the files present and their hashes.
 
     Args:
         folder: the bundle.
         root: the folder of bundles in which it is ``NAME/VERSION``; None, or itself, for one on its own.
+
+    Returns:
+        The manifest, and the hexadecimal SHA-256 of the bytes that it was read from.
 
     Raises:
         BundleError: anything is missing, unexpected, linked from elsewhere, too large, or not what was
@@ -372,7 +386,8 @@ def read_manifest(folder: Path, root: Path | None = None) -> Manifest:
     for place in (folder, folder.parent) if nested else ():
         if place.is_symlink():
             raise BundleError(f"{place}: expected a folder, found a link")
-    manifest = _parse(folder / MANIFEST)
+    content = _read(folder / MANIFEST)
+    manifest = _parse(folder / MANIFEST, content)
     if nested and (manifest.name, manifest.version) != (folder.parent.name, folder.name):
         raise BundleError(f"{folder}: the manifest is of {manifest.name}/{manifest.version}")
     expected = {*manifest.sha256, MANIFEST}
@@ -386,16 +401,7 @@ def read_manifest(folder: Path, root: Path | None = None) -> Manifest:
         raise BundleError(f"{folder}: files that the manifest does not list: {', '.join(sorted(unknown))}")
     for name in manifest.sha256:
         read_file(folder, manifest, name)
-    return manifest
-
-
-def manifest_sha256(folder: Path) -> str:
-    """The SHA-256 of a bundle's manifest, which has those of its other files.
-
-    Raises:
-        BundleError: it cannot be read.
-    """
-    return hashlib.sha256(_read(folder / MANIFEST)).hexdigest()
+    return manifest, hashlib.sha256(content).hexdigest()
 
 
 def read_file(folder: Path, manifest: Manifest, name: str) -> bytes:
@@ -412,21 +418,31 @@ def read_file(folder: Path, manifest: Manifest, name: str) -> bytes:
 
 
 def _read(path: Path) -> bytes:
+    """What is looked at is what is read: a name may stand for another file by then.
+
+    A pipe is not waited for, and a link not followed.
+    """
     most_bytes = _MOST_BYTES.get(path.name, _MOST_GRAPH_BYTES)
     try:
-        # Not opened before it is known to be a file: a pipe would be waited for.
-        if path.is_symlink() or not path.is_file():
-            raise BundleError(f"{path}: expected a plain file")
-        if (size := path.stat().st_size) > most_bytes:
-            raise BundleError(f"{path}: expected at most {most_bytes} bytes, found {size}")
-        return path.read_bytes()
+        with open(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
+            found = os.fstat(file.fileno())
+            if not stat.S_ISREG(found.st_mode):
+                raise BundleError(f"{path}: expected a plain file")
+            if found.st_size > most_bytes:
+                raise BundleError(f"{path}: expected at most {most_bytes} bytes, found {found.st_size}")
+            content = file.read(found.st_size + 1)
     except OSError as error:
+        if error.errno == errno.ELOOP:
+            raise BundleError(f"{path}: expected a plain file, found a link") from error
         raise BundleError(f"{path}: cannot be read: {error.strerror}") from error
+    if len(content) > found.st_size:
+        raise BundleError(f"{path}: grew while it was read")
+    return content
 
 
-def _parse(path: Path) -> Manifest:
+def _parse(path: Path, content: bytes) -> Manifest:
     try:
-        return Manifest.model_validate_json(_read(path))
+        return Manifest.model_validate_json(content)
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False)[0]
         where = ".".join(str(part) for part in first["loc"]) or "manifest"

@@ -16,9 +16,8 @@ from app.bundle import (
     bundle_bytes,
     find_bundles,
     is_gone,
-    manifest_sha256,
     printable,
-    read_manifest,
+    read_hashed_manifest,
     read_stable,
 )
 from app.engine.calibration import calibrate
@@ -126,8 +125,8 @@ def _load(shelf: _Shelf, folder: Path, served: LoadedModel | None, watch: LoadWa
 
 
 def _is_unchanged(served: LoadedModel, settings: Settings) -> bool:
-    read_manifest(served.folder, settings.bundles)
-    return manifest_sha256(served.folder) == served.manifest_sha256
+    _, sha256 = read_hashed_manifest(served.folder, settings.bundles)
+    return sha256 == served.manifest_sha256
 
 
 def _check_room(shelf: _Shelf, folder: Path) -> None:
@@ -175,8 +174,6 @@ def _load_model(folder: Path, settings: Settings, watch: LoadWatch) -> LoadedMod
     """
     _log.info("bundle_loading", bundle=printable(f"{folder.parent.name}/{folder.name}"))
     started = time.perf_counter()
-    # Hashed first: where the bundle is replaced meanwhile, the next reload sees that.
-    sha256 = manifest_sha256(folder)
     try:
         model = open_model(folder, settings)
         watched = watch.watched(model)
@@ -192,6 +189,5 @@ def _load_model(folder: Path, settings: Settings, watch: LoadWatch) -> LoadedMod
         folder=folder,
         calibration=calibration,
         load_seconds=time.perf_counter() - started,
-        manifest_sha256=sha256,
         file_bytes=bundle_bytes(folder),
     )

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from tokenizers import Tokenizer
 
-from app.bundle import CARD, TOKENIZER, BundleError, Manifest, read_file, read_manifest
+from app.bundle import CARD, TOKENIZER, BundleError, Manifest, read_file, read_hashed_manifest
 from app.engine.sessions import Graph, open_graph
 from app.scheduler.document import Array
 from app.scheduler.watch import RunControl
@@ -28,6 +28,7 @@ class Model:
     card: str
     provider: str
     graphs: Mapping[str, Graph]  # by pass
+    manifest_sha256: str  # of the bytes of the manifest, which has the hashes of the other files
     load: int = field(default_factory=lambda: next(_loads))  # the how many-th of this process
 
     @property
@@ -54,7 +55,7 @@ def open_model(folder: Path, settings: Settings) -> Model:
         BundleError: it must not be served.
         StartError: the device that was asked for is not there.
     """
-    manifest = read_manifest(folder, settings.bundles)
+    manifest, sha256 = read_hashed_manifest(folder, settings.bundles)
     graphs = {
         reading.name: open_graph(folder, manifest, reading, settings.device, settings.allow_cpu_fallback)
         for reading in manifest.passes
@@ -66,6 +67,7 @@ def open_model(folder: Path, settings: Settings) -> Model:
         card=card.decode("utf-8", "replace"),
         provider=graphs[manifest.passes[-1].name].provider,
         graphs=graphs,
+        manifest_sha256=sha256,
     )
 
 

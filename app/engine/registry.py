@@ -24,7 +24,6 @@ class LoadedModel(Model):
     folder: Path
     calibration: Calibration
     load_seconds: float
-    manifest_sha256: str  # of the bundle's manifest, which has the hashes of its other files
     file_bytes: int  # of the bundle, which is what it counts against `max_models_bytes`
 
 

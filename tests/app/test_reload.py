@@ -203,9 +203,9 @@ def become_a_file(bundle: Path) -> None:
 @pytest.mark.parametrize(
     ("damage", "reason"),
     [
-        (lose_manifest, "reviews/1/manifest.json: expected a plain file"),
+        (lose_manifest, "reviews/1/manifest.json: cannot be read: No such file or directory"),
         (lose_permission, "reviews/1/manifest.json: cannot be read: Permission denied"),
-        (become_a_file, "reviews/1/manifest.json: expected a plain file"),
+        (become_a_file, "reviews/1/manifest.json: cannot be read: Not a directory"),
     ],
 )
 def test_version_serves_until_its_folder_is_gone(

@@ -1,19 +1,24 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import shutil
+import sys
 from pathlib import Path
 
 import onnx
 import pytest
 from pydantic import ValidationError
 
-from app.bundle import MANIFEST, TOKENIZER, PassSpec, TensorSpec, bundle_bytes, read_manifest
+import app.bundle
+import app.engine.loading
+from app.bundle import MANIFEST, TOKENIZER, PassSpec, TensorSpec, bundle_bytes, file_sha256, read_manifest
 from app.engine.loading import load_registry
+from app.engine.model import Model, open_model
 from app.engine.registry import Registry
 from app.errors import StartError, UnknownModel
-from app.settings import read_settings
+from app.settings import Settings, read_settings
 from tests.app.tiny import rewrite_manifest, write_all, write_phrases, write_reviews, write_topics
 
 
@@ -198,7 +203,7 @@ def test_links_and_other_names_below_the_folder_are_refused(tmp_path: Path) -> N
     assert {bundle.name: bundle.reason for bundle in registry.refused} == {
         "linked-name": "linked-name: expected a folder, found a link",
         "linked-version": "linked-version/1: expected a folder, found a link",
-        "linked-file": f"linked-file/1/{TOKENIZER}: expected a plain file",
+        "linked-file": f"linked-file/1/{TOKENIZER}: expected a plain file, found a link",
         "other-name": "other-name/1: the manifest is of reviews/1",
     }
 
@@ -218,6 +223,58 @@ def test_file_beyond_its_limit_is_refused_unread(tmp_path: Path) -> None:
     with (folder / "read.onnx").open("ab") as file:
         file.truncate(2**31)  # a hole: it takes no room
     assert re.search(r"read\.onnx: expected at most 2147483647 bytes, found 2147483648", refusal(tmp_path))
+
+
+@pytest.mark.parametrize(
+    ("kind", "reason"), [("link", "a plain file, found a link"), ("pipe", "a plain file")]
+)
+def test_file_that_is_swapped_as_it_is_opened_is_refused(tmp_path: Path, kind: str, reason: str) -> None:
+    file = write_all(tmp_path / "bundles") / "reviews" / "1" / TOKENIZER
+    swaps = [file]
+
+    def swap(event: str, arguments: tuple[object, ...]) -> None:
+        if event != "open" or arguments[0] not in (file, str(file)) or not swaps:
+            return
+        swaps.clear()
+        file.rename(tmp_path / "elsewhere")
+        if kind == "link":
+            file.symlink_to(tmp_path / "elsewhere")
+        else:
+            os.mkfifo(file)
+
+    sys.addaudithook(swap)  # told before a file is opened; it stays, and does nothing a second time
+    assert refusal(tmp_path / "bundles") == f"reviews/1/{TOKENIZER}: expected {reason}"
+
+
+def test_file_that_grows_while_it_is_read_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = write_all(tmp_path) / "reviews" / "1" / TOKENIZER
+    look = os.fstat
+
+    def grow(descriptor: int) -> os.stat_result:
+        found = look(descriptor)
+        if os.path.samestat(found, file.stat()):
+            with file.open("ab") as grown:
+                grown.write(b" ")
+        return found
+
+    with monkeypatch.context() as growing:
+        growing.setattr(app.bundle.os, "fstat", grow)
+        assert refusal(tmp_path) == f"reviews/1/{TOKENIZER}: grew while it was read"
+
+
+def test_hash_of_a_manifest_is_of_the_bytes_that_were_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A state is bound to it, so it must not be another manifest's that is put there meanwhile."""
+    manifest = write_reviews(tmp_path) / MANIFEST
+
+    def put_another(folder: Path, settings: Settings) -> Model:
+        manifest.write_bytes(manifest.read_bytes() + b" ")
+        return open_model(folder, settings)
+
+    monkeypatch.setattr(app.engine.loading, "open_model", put_another)
+    loaded = load(tmp_path).find("reviews")
+    assert loaded.manifest_sha256 == file_sha256(manifest)
 
 
 def test_bundle_beyond_the_memory_limit_is_refused_with_both_figures(tmp_path: Path) -> None:
