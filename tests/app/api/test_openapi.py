@@ -8,7 +8,6 @@ import pytest
 import schemathesis
 from hypothesis import HealthCheck, given, settings
 from schemathesis import GenerationMode
-from schemathesis.checks import not_a_server_error
 from schemathesis.core.result import Ok
 from schemathesis.specs.openapi.checks import (
     content_type_conformance,
@@ -18,8 +17,14 @@ from schemathesis.specs.openapi.checks import (
 
 from tests.service import Server
 
+
+def no_server_error(_: Any, response: Any, __: Any) -> None:
+    """A deadline of a millisecond may pass, which is 504; any other 5xx is the service's own fault here."""
+    assert response.status_code < 500 or response.status_code == 504, response.text
+
+
 _CHECKS = [
-    not_a_server_error,
+    no_server_error,
     status_code_conformance,
     content_type_conformance,
     response_schema_conformance,
@@ -36,7 +41,7 @@ def test_answers_are_as_documented(moderating: Server, mode: GenerationMode) -> 
         if mode is GenerationMode.NEGATIVE and not operation.body:
             continue  # any text may stand for a path's part, so nothing can be wrong
 
-        @settings(max_examples=6, derandomize=True, suppress_health_check=list(HealthCheck))
+        @settings(max_examples=30, derandomize=True, suppress_health_check=list(HealthCheck))
         @given(operation.as_strategy(mode))
         def check(case: Any) -> None:
             case.call_and_validate(checks=_CHECKS)
