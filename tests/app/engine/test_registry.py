@@ -11,7 +11,6 @@ import onnx
 import pytest
 from pydantic import ValidationError
 
-import app.bundle
 import app.engine.loading
 from app.bundle import MANIFEST, TOKENIZER, PassSpec, TensorSpec, bundle_bytes, file_sha256, read_manifest
 from app.engine.loading import load_registry
@@ -258,7 +257,7 @@ def test_file_that_grows_while_it_is_read_is_refused(tmp_path: Path, monkeypatch
         return found
 
     with monkeypatch.context() as growing:
-        growing.setattr(app.bundle.os, "fstat", grow)
+        growing.setattr(os, "fstat", grow)
         assert refusal(tmp_path) == f"reviews/1/{TOKENIZER}: grew while it was read"
 
 
