@@ -234,7 +234,7 @@ class EmptyDocument(DocumentProblem):
 
 
 class DocumentTooLong(DocumentProblem):
-    """The text has more tokens than the model or the service reads."""
+    """The text has more tokens than the model or the service reads, or is long and cannot be cut in pieces."""
 
     status, slug, title = 422, "document-too-long", "The document is too long"
 

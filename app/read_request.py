@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -60,14 +60,19 @@ class ReadRequest:
             raise DocumentTooLong(f"The document has {words} tokens already; expected less than {longest}.")
         return min(limit, longest - words)
 
-    def tokenize(self, most_tokens: int) -> Tokenized:
-        """Cut the texts; one that cannot be read takes its place as a problem."""
+    def tokenize(self, most_tokens: int, is_given_up: Callable[[], bool] = lambda: False) -> Tokenized:
+        """Cut the texts; one that cannot be read, or is not any more, takes its place as a problem."""
         tokenized: Tokenized = []
         for text in self.texts:
             started = time.perf_counter()
             try:
                 result: TokenizedText | Problem = tokenize(
-                    self.model.tokenizer, text, most_tokens, self.wanted.truncate
+                    self.model.tokenizer,
+                    text,
+                    most_tokens,
+                    self.wanted.truncate,
+                    self.model.places,
+                    is_given_up,
                 )
             except Problem as problem:
                 result = problem

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import functools
 import gc
+import threading
 import time
 from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -326,16 +327,18 @@ class Service:
         if characters <= _SHORT_CHARACTERS:
             return self._learn(request.tokenize(most_tokens))
         self._cutting.waiting += characters
+        given_up = threading.Event()
         try:
             # the time limit also takes a job back that has not begun
             async with asyncio.timeout(request.deadline_seconds - time.monotonic()):
                 tokenized = await asyncio.get_running_loop().run_in_executor(
-                    self._tokenizers, request.tokenize, most_tokens
+                    self._tokenizers, request.tokenize, most_tokens, given_up.is_set
                 )
         except TimeoutError:
             late = DeadlineExceeded("The time was up before the text was cut into tokens.")
             return [(late, 0.0)] * len(request.texts)
         finally:
+            given_up.set()  # a job that goes on, as its caller left or its time is up, ends with its piece
             self._cutting.waiting -= characters
         self._cutting.learn(characters, sum(seconds for _, seconds in tokenized))
         return self._learn(tokenized)

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 from tokenizers import Tokenizer
 
-from app.errors import DocumentTooLong, EmptyDocument, InvalidText, ReadingFailed
+from app.errors import DeadlineExceeded, DocumentTooLong, EmptyDocument, InvalidText, ReadingFailed
+from app.text_places import LEAST_PIECE, NOWHERE, Places
 
 # Our own threads bound the work; the library's pool would take every CPU of the host for one long text.
 os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
@@ -109,51 +111,135 @@ def is_tokenizer_failure(error: BaseException) -> bool:
     return isinstance(error, Exception) or type(error).__module__ == "pyo3_runtime"
 
 
-def tokenize(tokenizer: Tokenizer, text: str, most_tokens: int, truncate: Truncate) -> TokenizedText:
+def most_uncut_characters(most_tokens: int) -> int:
+    """The longest piece that is cut into tokens at once: eight characters a token are more than texts have."""
+    return max(2 * LEAST_PIECE, 8 * most_tokens)
+
+
+def tokenize(
+    tokenizer: Tokenizer,
+    text: str,
+    most_tokens: int,
+    truncate: Truncate,
+    places: Places = NOWHERE,
+    is_given_up: Callable[[], bool] = lambda: False,
+) -> TokenizedText:
     """Cut ``text`` into tokens, at most ``most_tokens`` of them.
+
+    A long text is cut piece by piece, no further than its tokens are needed: each costs half a kilobyte meanwhile.
+
+    Args:
+        tokenizer: of the model.
+        text: a document.
+        most_tokens: with those that the tokenizer adds.
+        truncate: what happens to a text with more.
+        places: of the tokenizer, where a text may be cut in two.
+        is_given_up: asked between pieces, whether nobody waits any more.
 
     Raises:
         InvalidText: the text holds half of a surrogate pair.
         EmptyDocument: no token is in it.
-        DocumentTooLong: it is longer, and ``truncate`` is ``error``.
+        DocumentTooLong: it is longer, and ``truncate`` is ``error``; or it has too few places for its length; or
+            no text fits beside what the tokenizer adds.
+        DeadlineExceeded: it was given up.
         ReadingFailed: the tokenizer cannot read it.
     """
     if not text.isascii():
         _check_unicode(text)
-    # The batch call lets other threads run meanwhile; the plain one holds the interpreter's lock.
-    try:
-        encoding = tokenizer.encode_batch([text])[0]
-    except BaseException as error:
-        if not is_tokenizer_failure(error):
-            raise
-        raise ReadingFailed("The model's tokenizer failed on this document.") from error
-    count, added = len(encoding), np.array(encoding.special_tokens_mask, bool)
-    words = np.flatnonzero(~added)
+    pieces: list[_Tokens] = []
+    count, is_whole = 0, True
+    for begin, end in places.pieces(text, most_uncut_characters(most_tokens), from_end=truncate == "left"):
+        if count > most_tokens:
+            is_whole = False
+            break
+        if is_given_up():
+            raise DeadlineExceeded("The time was up before the text was cut into tokens.")
+        pieces.append(_cut(tokenizer, text[begin:end], begin))
+        count = sum(piece.words for piece in pieces) + len(pieces[0].names)
+    found = _join(pieces[::-1] if truncate == "left" else pieces)
+    words = np.flatnonzero(~found.added)
     if not len(words):
         raise EmptyDocument("Expected at least one word, got none.")
     if count > most_tokens and truncate == "error":
         raise DocumentTooLong(
-            f"The document has {count} tokens; expected at most {most_tokens}. "
-            f'"truncate": "right" or "left" reads the first or the last {most_tokens}.'
+            f"The document has {count if is_whole else f'more than {most_tokens}'} tokens; "
+            f'expected at most {most_tokens}. "truncate": "right" or "left" reads the first or the last {most_tokens}.'
         )
     if count > most_tokens:
-        words = _ends(words, most_tokens - int(added.sum()), truncate)
-    kept = np.sort(np.concatenate([words, np.flatnonzero(added)]))
-    offsets = np.array(encoding.offsets, np.int64)[kept]
+        room = most_tokens - len(found.names)
+        if room < 1:
+            raise DocumentTooLong(
+                f"Expected at most {most_tokens} tokens, of which the tokenizer adds {len(found.names)} to any text."
+            )
+        words = words[-room:] if truncate == "left" else words[:room]
+    kept = np.sort(np.concatenate([words, np.flatnonzero(found.added)]))
+    added, offsets = found.added[kept], found.offsets[kept]
     # an added token stands where the token before it ends: offsets never fall
-    offsets[added[kept]] = np.maximum.accumulate(offsets[:, 1])[added[kept], None]
+    offsets[added] = np.maximum.accumulate(offsets[:, 1])[added, None]
     return TokenizedText(
         text,
-        np.array(encoding.ids, np.int64)[kept],
+        found.ids[kept],
         offsets,
         truncated=count > most_tokens,
-        added={place: encoding.tokens[index] for place, index in enumerate(kept.tolist()) if added[index]},
+        added=dict(zip(np.flatnonzero(added).tolist(), found.names, strict=True)),
     )
 
 
-def _ends(words: NDArray[np.int64], most: int, truncate: Truncate) -> NDArray[np.int64]:
-    """The first or the last of the words."""
-    return words[len(words) - most :] if truncate == "left" else words[:most]
+@dataclass(frozen=True, slots=True, eq=False)
+class _Tokens:
+    """The tokens of a piece of a text."""
+
+    ids: NDArray[np.int64]  # (tokens)
+    offsets: NDArray[np.int64]  # (tokens, 2) into the whole text; of added ones 0
+    added: NDArray[np.bool_]  # (tokens) by the tokenizer, as [CLS]
+    names: list[str]  # of the added ones
+
+    @property
+    def words(self) -> int:
+        """Tokens of the text itself."""
+        return len(self.ids) - len(self.names)
+
+    def keep(self, kept: NDArray[np.bool_]) -> _Tokens:
+        """Some of the tokens."""
+        names = [name for name, is_kept in zip(self.names, kept[self.added], strict=True) if is_kept]
+        return _Tokens(self.ids[kept], self.offsets[kept], self.added[kept], names)
+
+
+def _cut(tokenizer: Tokenizer, piece: str, begin: int) -> _Tokens:
+    # The batch call lets other threads run meanwhile; the plain one holds the interpreter's lock.
+    try:
+        encoding = tokenizer.encode_batch([piece])[0]
+    except BaseException as error:
+        if not is_tokenizer_failure(error):
+            raise
+        raise ReadingFailed("The model's tokenizer failed on this document.") from error
+    added = np.array(encoding.special_tokens_mask, bool)
+    names = encoding.tokens if added.any() else []
+    spans = np.fromiter(chain.from_iterable(encoding.offsets), np.int64, 2 * len(encoding)).reshape(-1, 2)
+    spans[~added] += begin
+    return _Tokens(
+        np.array(encoding.ids, np.int64),
+        spans,
+        added,
+        [names[index] for index in np.flatnonzero(added).tolist()],
+    )
+
+
+def _join(pieces: Sequence[_Tokens]) -> _Tokens:
+    """The tokens of a text; what was added to each piece is added once."""
+    if len(pieces) == 1:
+        return pieces[0]
+    kept: list[_Tokens] = []
+    for piece in pieces:
+        before = np.cumsum(~piece.added) == 0  # the first word
+        keep = ~piece.added | (before if piece is pieces[0] else False)
+        kept.append(piece.keep(keep | (~before if piece is pieces[-1] else False)))
+    return _Tokens(
+        np.concatenate([piece.ids for piece in kept]),
+        np.concatenate([piece.offsets for piece in kept]),
+        np.concatenate([piece.added for piece in kept]),
+        [name for piece in kept for name in piece.names],
+    )
 
 
 def _check_unicode(text: str) -> None:

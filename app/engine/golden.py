@@ -53,7 +53,9 @@ def read_alone(model: Model, text: str, rows: int = 2) -> Mapping[str, Array]:
     Returns:
         Steps and results by name.
     """
-    token_ids = tokenize(model.tokenizer, text, model.manifest.longest_document, "error").token_ids
+    token_ids = tokenize(
+        model.tokenizer, text, model.manifest.longest_document, "error", model.places
+    ).token_ids
     document = Document(
         model=model,
         token_ids=token_ids,

@@ -15,6 +15,7 @@ from app.scheduler.document import Array
 from app.scheduler.watch import RunControl
 from app.settings import Settings
 from app.text import is_tokenizer_failure, load_tokenizer
+from app.text_places import Places, find_places
 
 _loads = count(1)
 
@@ -25,6 +26,7 @@ class Model:
 
     manifest: Manifest
     tokenizer: Tokenizer
+    places: Places  # where its texts may be cut in two
     card: str
     provider: str
     graphs: Mapping[str, Graph]  # by pass
@@ -60,10 +62,12 @@ def open_model(folder: Path, settings: Settings) -> Model:
         reading.name: open_graph(folder, manifest, reading, settings.device, settings.allow_cpu_fallback)
         for reading in manifest.passes
     }
+    tokenizer = _open_tokenizer(folder, manifest)
     card = read_file(folder, manifest, CARD) if CARD in manifest.sha256 else b""
     return Model(
         manifest=manifest,
-        tokenizer=_open_tokenizer(folder, manifest),
+        tokenizer=tokenizer,
+        places=find_places(tokenizer),
         card=card.decode("utf-8", "replace"),
         provider=graphs[manifest.passes[-1].name].provider,
         graphs=graphs,

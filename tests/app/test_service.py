@@ -196,6 +196,39 @@ def test_deadline_counts_while_a_text_waits_for_the_tokenizer(
     asyncio.run(scenario())
 
 
+@pytest.mark.parametrize("leaves", [False, True])
+def test_text_is_cut_no_further_once_nobody_waits(
+    registry: Registry, settings: Settings, monkeypatch: pytest.MonkeyPatch, leaves: bool
+) -> None:
+    begun, ended = threading.Event(), threading.Event()
+
+    def between_pieces(*how: Any) -> TokenizedText:
+        is_given_up = how[-1]
+        assert not is_given_up()
+        begun.set()
+        while not is_given_up():
+            time.sleep(0.001)
+        ended.set()
+        raise DeadlineExceeded("given up")
+
+    async def scenario() -> None:
+        monkeypatch.setattr("app.read_request.tokenize", between_pieces)
+        async with running(registry, settings) as service:
+            patience_seconds = 30 if leaves else 0.05
+            work = service.classify(registry.find("reviews"), [LONG], deadline_seconds=patience_seconds)
+            task = asyncio.create_task(work)
+            if leaves:
+                assert await asyncio.to_thread(begun.wait, 20)
+                task.cancel()
+                with pytest.raises(asyncio.CancelledError):
+                    await task
+            else:
+                assert isinstance((await task)[0], DeadlineExceeded)
+            assert await asyncio.to_thread(ended.wait, 20)
+
+    asyncio.run(scenario())
+
+
 def test_request_that_would_wait_too_long_for_the_tokenizer_is_refused() -> None:
     pace = CuttingPace(threads=2)
     assert pace.wait_seconds(1000) < 0.001

@@ -71,7 +71,7 @@ def test_truncation_and_padding_of_the_file_are_ignored() -> None:
 def test_other_threads_run_while_a_long_text_is_cut() -> None:
     text = "good film " * 100_000
     longest_gap = 0.0
-    cutting = threading.Thread(target=tokenize, args=(TOKENIZER, text, 10, "right"))
+    cutting = threading.Thread(target=tokenize, args=(TOKENIZER, text, 200_000, "right"))
     started = last = time.perf_counter()
     cutting.start()
     while cutting.is_alive():
@@ -81,12 +81,17 @@ def test_other_threads_run_while_a_long_text_is_cut() -> None:
     assert longest_gap < (last - started) / 2
 
 
-def test_added_tokens_have_names_and_empty_spans_and_are_never_cut() -> None:
+def framed() -> Tokenizer:
     tokenizer = Tokenizer(WordLevel({"[UNK]": 0, "[CLS]": 1, "[SEP]": 2, "a": 3, "b": 4}, unk_token="[UNK]"))
     tokenizer.pre_tokenizer = Whitespace()
     tokenizer.post_processor = TemplateProcessing(
         single="[CLS] $A [SEP]", special_tokens=[("[CLS]", 1), ("[SEP]", 2)]
     )
+    return tokenizer
+
+
+def test_added_tokens_have_names_and_empty_spans_and_are_never_cut() -> None:
+    tokenizer = framed()
     whole = tokenize(tokenizer, " a b a", 5, "error")
     assert whole.tokens == ["[CLS]", "a", "b", "a", "[SEP]"]
     assert whole.offsets.tolist() == [[0, 0], [1, 2], [3, 4], [5, 6], [6, 6]]
@@ -98,3 +103,12 @@ def test_added_tokens_have_names_and_empty_spans_and_are_never_cut() -> None:
         tokenize(tokenizer, " a b a", 4, "error")
     with pytest.raises(EmptyDocument):
         tokenize(tokenizer, " ", 4, "error")
+
+
+@pytest.mark.parametrize("side", ["error", "right", "left"])
+@pytest.mark.parametrize("most_tokens", [1, 2])
+def test_text_is_refused_where_added_tokens_leave_no_room(side: Truncate, most_tokens: int) -> None:
+    with pytest.raises(DocumentTooLong, match=f"at most {most_tokens}"):
+        tokenize(framed(), "a b a", most_tokens, side)
+    assert tokenize(framed(), "a b a", 3, "right").tokens == ["[CLS]", "a", "[SEP]"]
+    assert tokenize(framed(), "b", 3, side).tokens == ["[CLS]", "b", "[SEP]"]
