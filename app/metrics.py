@@ -178,6 +178,12 @@ class Metrics:
             _RATIOS,
             *_RUN_LABELS,
         )
+        self.queue_prediction_ratio = self._histogram(
+            "queue_prediction_ratio",
+            "Time in the queue over that predicted when the request came, of documents that found others",
+            _RATIOS,
+            "model",
+        )
         self.failed_runs_total = self._counter(
             "failed_runs_total", "Runs that gave nothing", *_RUN_LABELS, "reason"
         )
@@ -254,6 +260,7 @@ class Metrics:
         if manifest.skips:
             for metric in (self.skip_rate, self.words_read_total, self.words_skipped_total):
                 metric.labels(name)
+        self.queue_prediction_ratio.labels(name)
         self._declare_runs(manifest)
 
     def _declare_runs(self, manifest: Manifest) -> None:

@@ -79,6 +79,9 @@ class MetricsObserver:
         stages.labels(name, "tokenize").observe(answer.tokenize_seconds)
         stages.labels(name, "queue").observe(answer.reading.queue_seconds)
         stages.labels(name, "run").observe(answer.reading.run_seconds)
+        if predicted := answer.reading.predicted_queue_seconds:
+            ratio = answer.reading.queue_seconds / predicted
+            self._metrics.queue_prediction_ratio.labels(name).observe(ratio)
 
     def _predicted(self, answer: Answer) -> None:
         name = answer.model.manifest.name

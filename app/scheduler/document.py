@@ -33,6 +33,7 @@ class Reading:
     run_seconds: float
     results: Mapping[str, Array] = field(default_factory=dict)
     checkpoint: Checkpoint | None = None  # the last there is; only models of one forward pass have any
+    predicted_queue_seconds: float = 0.0  # when its request came; 0 where nobody else waited
 
     @property
     def tokens(self) -> int:
@@ -75,7 +76,8 @@ class Document:
     states: Mapping[str, Array] = field(default_factory=dict)  # to begin with, and then of the border
     again: int = 0  # words at its begin that an earlier reading answered for; not to be told once more
     wanted: bool = True  # until the caller leaves or was answered
-    sequence: int = 0  # order of arrival, given at submission
+    sequence: int = 0  # order of arrival, given at submission, like the next
+    predicted_queue_seconds: float = 0.0
     turn_seconds: float = 0.0  # of its next segment, on the scheduler's clock (order.py)
     position: int = 0
     unread: Counter[Lane] = field(init=False)  # segments by lane, as the backlog counted them last
@@ -157,6 +159,7 @@ class Document:
             steps={name: self.steps[name][: border.tokens] for name in names},
             queue_seconds=max(0.0, now_seconds - self.arrived_seconds - self.run_seconds),
             run_seconds=self.run_seconds,
+            predicted_queue_seconds=self.predicted_queue_seconds,
             results=border.results,
             checkpoint=border.checkpoint,
         )

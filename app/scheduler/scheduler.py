@@ -106,7 +106,9 @@ class Scheduler:
                 self.release(reservation)
                 self._admission.check_reserved(documents)
             give_turns(documents, self._engine.costs)
+            wait_seconds = self._backlog.wait_seconds(documents) if self._backlog.documents else 0.0
             for document in documents:
+                document.predicted_queue_seconds = wait_seconds
                 self._sequence += 1
                 document.sequence = self._sequence
                 self._backlog.add(document)

@@ -27,6 +27,7 @@ BODIES: tuple[Mapping[str, object], ...] = (
 )
 WINDOW = "5s"
 QUOTA = 10**9  # tokens a minute: more than the traffic, whose refusals would set off an alert
+_CLIENTS = 4
 _LONG_WINDOW = re.compile(r"\[\d+[mhd]\]( offset \d+h)?")
 
 
@@ -47,15 +48,17 @@ def send_until(stop: threading.Event, url: str, key: str) -> None:
 
 @contextmanager
 def traffic(url: str, key: str) -> Iterator[None]:
-    """Requests one after the other from a thread, until the block ends."""
+    """Requests of a few clients, so that some find others waiting, until the block ends."""
     stop = threading.Event()
-    thread = threading.Thread(target=send_until, args=(stop, url, key))
-    thread.start()
+    threads = [threading.Thread(target=send_until, args=(stop, url, key)) for _ in range(_CLIENTS)]
+    for thread in threads:
+        thread.start()
     try:
         yield
     finally:
         stop.set()
-        thread.join()
+        for thread in threads:
+            thread.join()
 
 
 @pytest.fixture(scope="module")

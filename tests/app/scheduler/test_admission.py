@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.errors import QueueFull, Refused, ShuttingDown, WaitTooLong
-from app.scheduler.document import Document
+from app.scheduler.document import Document, Reading
 from tests.app.scheduler.fakes import Bench
 
 TEXTS = st.lists(st.lists(st.integers(2, 9), min_size=1, max_size=30), min_size=1, max_size=8)
@@ -145,3 +145,16 @@ def test_stopped_scheduler_reserves_nothing() -> None:
     bench.scheduler.close()
     with pytest.raises(ShuttingDown):
         bench.scheduler.reserve([estimate(bench, 1)], 0.0)
+
+
+def test_reading_tells_the_wait_that_was_predicted_for_it() -> None:
+    bench = slow_bench()
+    submit(bench, [[2, 3]], 1e6)
+    submit(bench, [[4, 5], [6, 7, 8]], 1e6)
+    read_for(bench, 10)
+    first, *others = bench.book.outcomes.values()
+    assert isinstance(first, Reading)
+    assert first.predicted_queue_seconds == 0
+    for other in others:
+        assert isinstance(other, Reading)
+        assert 0 < other.queue_seconds <= 1.5 * other.predicted_queue_seconds
