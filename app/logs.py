@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
+import atexit
+import functools
 import json
 import logging
 import sys
@@ -14,8 +15,10 @@ import orjson
 import structlog
 from structlog.typing import EventDict, FilteringBoundLogger, Processor, WrappedLogger
 
+from app.log_writer import LogWriter
 from app.settings import Settings
 
+_STANDARD_ERROR = 2
 _UNWANTED = ("uvicorn.access",)  # the service writes its own access log, with the request id
 
 
@@ -28,14 +31,15 @@ def configure_logs(settings: Settings) -> None:
         structlog.processors.TimeStamper(fmt="iso", utc=True),
     ]
     renderer = _render_json if settings.log_format == "json" else _console()
+    writer = cast(TextIO, _writer())
     # Ours go straight to the stream: the standard library's way would be a quarter of a short request's time.
     structlog.configure(
         processors=[*shared, renderer],
-        logger_factory=structlog.WriteLoggerFactory(cast(TextIO, _Forgiving(sys.stderr))),
+        logger_factory=structlog.WriteLoggerFactory(writer),
         wrapper_class=structlog.make_filtering_bound_logger(level),
         cache_logger_on_first_use=True,
     )
-    handler = logging.StreamHandler(sys.stderr)
+    handler = logging.StreamHandler(writer)
     handler.setFormatter(
         structlog.stdlib.ProcessorFormatter(
             foreign_pre_chain=[_add_source, *shared],
@@ -47,20 +51,21 @@ def configure_logs(settings: Settings) -> None:
         logging.getLogger(name).disabled = True
 
 
-class _Forgiving:
-    """Standard error whose disk may be full and whose reader may be gone: an event is lost, not a request."""
+@functools.cache
+def _writer() -> LogWriter:
+    writer = LogWriter(_STANDARD_ERROR)
+    atexit.register(writer.drain)
+    return writer
 
-    def __init__(self, stream: TextIO) -> None:
-        self._stream = stream
 
-    def write(self, text: str) -> int:
-        with contextlib.suppress(OSError):
-            return self._stream.write(text)
-        return 0
+def drain_logs() -> None:
+    """Wait a moment for what was logged to be written; no longer than a second, however often it is called."""
+    _writer().drain()
 
-    def flush(self) -> None:
-        with contextlib.suppress(OSError):
-            self._stream.flush()
+
+def lost_events() -> int:
+    """Events of the log that could not be written, or for which its reader was too slow."""
+    return _writer().lost
 
 
 def get_logger(name: str) -> FilteringBoundLogger:

@@ -16,6 +16,8 @@ from prometheus_client import (
     ProcessCollector,
     generate_latest,
 )
+from prometheus_client.metrics_core import CounterMetricFamily, Metric
+from prometheus_client.registry import Collector
 
 from app.bundle import Manifest
 from app.errors import (
@@ -28,6 +30,7 @@ from app.errors import (
     TooManyConnections,
 )
 from app.keys import Caller
+from app.logs import lost_events
 from app.scheduler.batch import Reason
 from app.scheduler.runner import FailedRun
 from app.scheduler.scheduler import DropReason, DropStage
@@ -90,6 +93,7 @@ class Metrics:
         self.registry = CollectorRegistry()
         ProcessCollector(registry=self.registry)
         GCCollector(registry=self.registry)
+        self.registry.register(_LostLogEvents())
         self._define_requests()
         self._define_quotas()
         self._define_documents()
@@ -305,6 +309,14 @@ class Metrics:
     def exposition(self) -> bytes:
         """The text exposition format."""
         return generate_latest(self.registry)
+
+
+class _LostLogEvents(Collector):
+    def collect(self) -> Iterable[Metric]:
+        """The log knows no metrics, so it is asked."""
+        yield CounterMetricFamily(
+            "readtrace_lost_log_events", "Events that did not reach the log", lost_events()
+        )
 
 
 def _nearest(status: int) -> int:

@@ -11,6 +11,7 @@ from typing import Annotated, NoReturn
 import typer
 
 from app.errors import EngineLostError, Problem, StartError
+from app.logs import drain_logs
 from app.settings import Device
 
 USER_ERROR = 2  # exit code
@@ -33,15 +34,15 @@ def user_errors() -> Iterator[None]:
     try:
         yield
     except StartError as error:
-        typer.secho(f"readtrace: {error}", fg="red", err=True)
+        _tell(str(error))
         raise typer.Exit(USER_ERROR) from None
     except OSError as error:
         raise_exit(error)
     except EngineLostError as error:
-        typer.secho(f"readtrace: {error}", fg="red", err=True)
+        _tell(str(error))
         raise typer.Exit(ENGINE_LOST) from None
     except Problem as problem:
-        typer.secho(f"readtrace: {problem.title}: {problem.detail}", fg="red", err=True)
+        _tell(f"{problem.title}: {problem.detail}")
         raise typer.Exit(USER_ERROR) from None
 
 
@@ -50,5 +51,10 @@ def raise_exit(error: OSError) -> NoReturn:
     if error.errno not in _OF_THE_PLACE:
         raise error
     where = error.filename or "output"
-    typer.secho(f"readtrace: {where}: {error.strerror}", fg="red", err=True)
+    _tell(f"{where}: {error.strerror}")
     raise typer.Exit(USER_ERROR) from None
+
+
+def _tell(message: str) -> None:
+    drain_logs()  # what led to it stands before it
+    typer.secho(f"readtrace: {message}", fg="red", err=True)

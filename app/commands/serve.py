@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import os
 import signal
-import sys
 from typing import Annotated
 
 import typer
 
 from app.background import is_work_left
 from app.commands.options import Bundles, DeviceOption, user_errors
-from app.logs import configure_logs
+from app.logs import configure_logs, drain_logs
 from app.server import bind
 from app.server import serve as serve_http
 from app.service import Service
@@ -44,5 +43,5 @@ def serve(
     if (
         is_work_left()
     ):  # a load that does not stop: the interpreter would end under it, which aborts the process
-        sys.stderr.flush()
+        drain_logs()
         os._exit(0)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
+import os
 import shutil
 import signal
 import socket
@@ -269,6 +271,27 @@ def test_log_that_cannot_be_written_fails_no_request(bundles: Path) -> None:
     finally:
         process.terminate()
         assert process.wait(10) == 0
+
+
+def test_reader_of_the_log_that_stalls_holds_up_no_request_and_no_end(bundles: Path) -> None:
+    port = free_port()
+    command = [sys.executable, "-m", "app", "serve", "--bundles", str(bundles), "--port", str(port)]
+    reader, writer = os.pipe()
+    fcntl.fcntl(writer, fcntl.F_SETPIPE_SZ, 4096)
+    process = subprocess.Popen(command, stdout=writer, stderr=writer)
+    os.close(writer)
+    try:
+        with httpx.Client(base_url=f"http://127.0.0.1:{port}") as client:
+            until(lambda: listens(port), 60)
+            for _ in range(100):  # each is an event of some hundred bytes
+                assert client.post("/classify", json={"input": "good"}).status_code == 200
+            assert client.get("/health/live").status_code == 200
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(10) == 0
+    finally:
+        process.kill()
+        process.wait(10)
+        os.close(reader)
 
 
 def free_port() -> int:

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 import structlog
 
-from app.logs import configure_logs, get_logger, where
+from app.logs import configure_logs, drain_logs, get_logger, where
 from app.settings import read_settings
 
 
@@ -19,11 +19,16 @@ def plain_logs_afterwards() -> Iterator[None]:
     logging.basicConfig(force=True)
 
 
-def test_libraries_and_service_log_alike_as_json(capsys: pytest.CaptureFixture[str]) -> None:
+def logged(capfd: pytest.CaptureFixture[str]) -> str:
+    drain_logs()
+    return capfd.readouterr().err
+
+
+def test_libraries_and_service_log_alike_as_json(capfd: pytest.CaptureFixture[str]) -> None:
     configure_logs(read_settings(log_format="json"))
     get_logger("ours").info("event_of_ours", rows=3)
     logging.getLogger("library").warning("of a library: %s", 7)
-    ours, library = map(json.loads, capsys.readouterr().err.splitlines())
+    ours, library = map(json.loads, logged(capfd).splitlines())
     assert (ours["event"], ours["rows"], ours["level"], ours["source"]) == (
         "event_of_ours",
         3,
@@ -38,25 +43,25 @@ def test_libraries_and_service_log_alike_as_json(capsys: pytest.CaptureFixture[s
     assert ours["timestamp"].endswith("Z")
 
 
-def test_text_that_is_not_unicode_is_logged_escaped(capsys: pytest.CaptureFixture[str]) -> None:
+def test_text_that_is_not_unicode_is_logged_escaped(capfd: pytest.CaptureFixture[str]) -> None:
     configure_logs(read_settings(log_format="json"))
     get_logger("ours").info("odd", name=os.fsdecode(b"caf\xe9"))
-    assert json.loads(capsys.readouterr().err)["name"] == "caf\udce9"
+    assert json.loads(logged(capfd))["name"] == "caf\udce9"
 
 
-def test_console_is_for_people(capsys: pytest.CaptureFixture[str]) -> None:
+def test_console_is_for_people(capfd: pytest.CaptureFixture[str]) -> None:
     configure_logs(read_settings(log_format="console"))
     get_logger("console").warning("something", rows=3)
-    line = capsys.readouterr().err
+    line = logged(capfd)
     assert "something" in line
     assert not line.startswith("{")
 
 
-def test_level_silences_what_is_below(capsys: pytest.CaptureFixture[str]) -> None:
+def test_level_silences_what_is_below(capfd: pytest.CaptureFixture[str]) -> None:
     configure_logs(read_settings(log_level="error"))
     get_logger("quiet").warning("not shown")
     logging.getLogger("library").warning("neither")
-    assert capsys.readouterr().err == ""
+    assert logged(capfd) == ""
 
 
 def test_places_of_a_traceback_hold_no_message() -> None:
