@@ -12,7 +12,7 @@ Problem                    an answer of RFC 9457: status, type, title, detail
 ├── Forbidden              403  the key may not do this
 ├── InvalidRequest         422  the body is not what the route takes
 ├── BodyTooLarge           413  more bytes than the limit
-├── TooManyDocuments       422  more documents in one request than the limit
+├── TooManyDocuments       413  more documents in one request than the limit
 ├── RequestTooLarge        413  more tokens in one request than the queue ever holds
 ├── UnknownModel           404  no loaded bundle has the name
 ├── InvalidState           422  the state to go on from is none that the service signed
@@ -154,7 +154,7 @@ class BodyTooLarge(Problem):
 class TooManyDocuments(Problem):
     """The request has more documents than the limit."""
 
-    status, slug, title = 422, "too-many-documents", "Too many documents in one request"
+    status, slug, title = 413, "too-many-documents", "Too many documents in one request"
 
 
 class RequestTooLarge(Problem):

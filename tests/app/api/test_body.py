@@ -112,7 +112,7 @@ def test_full_body_of_small_values_costs_no_memory(server: Server, value: bytes)
     assert json.loads(answer.body)["type"] == "/problems/invalid-request"
     assert peak_bytes(server) - before < MOST_MEMORY_BYTES
     with server.client() as client:
-        assert_problem(client.post("/classify", json={"input": ["a"] * 257}), 422, "too-many-documents")
+        assert_problem(client.post("/classify", json={"input": ["a"] * 257}), 413, "too-many-documents")
 
 
 def peak_bytes(server: Server) -> int:

@@ -154,7 +154,7 @@ def test_wrong_body_is_told_what_was_expected(client: httpx.Client, body: bytes,
 
 def test_too_many_documents_are_refused(classify: Classify) -> None:
     detail = "at most 256 documents, got 257"
-    assert_problem(classify(["good"] * 257), 422, "too-many-documents", detail)
+    assert_problem(classify(["good"] * 257), 413, "too-many-documents", detail)
 
 
 def test_request_beyond_the_whole_queue_is_refused(classify: Classify) -> None:
