@@ -37,6 +37,7 @@ Problem                    an answer of RFC 9457: status, type, title, detail
     ├── QuotaExceeded      429  the key read its share of tokens
     ├── TooManyConnections 503  no connection is left
     ├── NetworkBusy        503  requests come faster than they can be looked at
+    ├── BodiesFull         503  the bodies of all requests hold too much
     ├── QueueFull          503  too much waits already
     ├── WaitTooLong        503  what waits would outlast the request's deadline
     └── ShuttingDown       503  the service drains
@@ -306,6 +307,12 @@ class NetworkBusy(Refused):
     status, slug, title = 503, "network-busy", "Too many requests at once"
 
 
+class BodiesFull(Refused):
+    """The bodies of all requests that arrive hold as many bytes as they may."""
+
+    status, slug, title = 503, "bodies-full", "Too many large requests at once"
+
+
 class QueueFull(Refused):
     """Too much waits already."""
 
@@ -336,7 +343,7 @@ DOCUMENT_PROBLEMS: tuple[type[DocumentProblem], ...] = (
 )
 STATE_PROBLEMS: tuple[type[Problem], ...] = (InvalidState, ExpiredState, OtherModelState)
 CONNECTION_PROBLEMS: tuple[type[ConnectionProblem], ...] = (BadHttp, RequestTimeout, HeadTooLarge)
-REFUSALS: tuple[type[Refused], ...] = (QuotaExceeded, QueueFull, WaitTooLong, ShuttingDown)
+REFUSALS: tuple[type[Refused], ...] = (QuotaExceeded, BodiesFull, QueueFull, WaitTooLong, ShuttingDown)
 PROBLEMS: tuple[type[Problem], ...] = (
     *CONNECTION_PROBLEMS,
     Unauthenticated,

@@ -122,6 +122,9 @@ class Metrics:
         self.refused_connections_total = self._counter(
             "refused_connections_total", "Connections closed by the service", "reason"
         )
+        self.body_bytes = self._gauge(
+            "body_bytes", "Bytes of bodies that arrive or are parsed, beyond the first 64 KiB of each"
+        )
         self.open_streams = self._gauge("open_streams", "Answers being sent as server-sent events")
         self.refused_states_total = self._counter(
             "refused_states_total", "Reading states that were not taken", "reason"

@@ -85,6 +85,10 @@ class Settings(BaseSettings):
     max_body_bytes: int = Field(8 * 2**20, ge=1024)
     """The largest body of a request: a full request of 256 documents of 32,000 characters fits."""
 
+    max_bodies_bytes: int = Field(256 * 2**20, ge=1024)
+    """What the bodies of all requests may hold until they are parsed, beyond the first 64 KiB of each: a full request
+    on each of 32 connections."""
+
     max_documents: int = Field(256, ge=1, le=65_536)
     """The most documents in one request: beyond some full batches a larger request gains nothing."""
 
@@ -150,6 +154,11 @@ class Settings(BaseSettings):
             raise ValueError(
                 f"max_queued_tokens ({self.max_queued_tokens}) must be at least "
                 f"max_document_tokens ({self.max_document_tokens}), or the longest document is never accepted"
+            )
+        if self.max_bodies_bytes < self.max_body_bytes:
+            raise ValueError(
+                f"max_bodies_bytes ({self.max_bodies_bytes}) must be at least "
+                f"max_body_bytes ({self.max_body_bytes}), or the largest body is never accepted"
             )
         if self.run_limit_seconds <= self.max_run_seconds:
             raise ValueError(

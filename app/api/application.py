@@ -17,6 +17,7 @@ from starlette.staticfiles import StaticFiles
 import app as package
 from app.api import health, models
 from app.api.access import RequireKey
+from app.api.body import BodyRoom
 from app.api.classify import classify
 from app.api.dialects.routes import add_dialects
 from app.api.documentation import CLASSIFY_DOCUMENTATION, STREAM_DOCUMENTATION, add_reference
@@ -66,6 +67,7 @@ def create_app(service: Service, tracing: Tracing | None = None) -> FastAPI:
         redoc_url=None,
     )
     app.state.service = service
+    app.state.bodies = BodyRoom(service.settings.max_bodies_bytes, service.metrics.body_bytes)
     app.router.add_api_route(
         "/classify", classify, methods=["POST"], route_class_override=DirectRoute, **CLASSIFY_DOCUMENTATION
     )

@@ -3,21 +3,72 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
+from prometheus_client import Gauge
 from starlette.requests import Request
 
-from app.errors import BodyTooLarge, InvalidRequest
+from app.errors import BodiesFull, BodyTooLarge, InvalidRequest
 
 MOST_VALUES = 65_536  # of all lists and objects of a body: far more than the documents of any request
 # Matches from any quote on, also where the end is missing, so that no byte is looked at twice.
 _STRING = re.compile(rb'"[^"\\]*+(?:\\.?[^"\\]*+)*+"?', re.DOTALL)
 
 
-async def read_body(request: Request, most_bytes: int) -> bytes:
+_FREE_BYTES = 64 * 1024  # of a body: so that ordinary requests are read whoever sends large ones slowly
+
+
+class BodyRoom:
+    """What the bodies of all requests may hold together, from their first byte until they are parsed.
+
+    Belongs to one event loop. The first 64 KiB of each count for nothing: what those hold, connections bound.
+    """
+
+    def __init__(self, most_bytes: int, gauge: Gauge) -> None:
+        self._most_bytes = most_bytes
+        self._gauge = gauge
+        self._held_bytes = 0
+
+    @contextmanager
+    def body(self) -> Iterator[Callable[[int], None]]:
+        """Room for a body; call what is given with the bytes that it has so far.
+
+        Raises:
+            BodiesFull: by the call, where there is no room for so many.
+        """
+        counted = 0
+
+        def hold(size: int) -> None:
+            nonlocal counted
+            more = max(0, size - _FREE_BYTES) - counted
+            if self._held_bytes + more > self._most_bytes:
+                raise BodiesFull(f"Expected at most {self._most_bytes} bytes of large bodies at once.", 1)
+            counted += more
+            self._change(more)
+
+        try:
+            yield hold
+        finally:
+            self._change(-counted)
+
+    def _change(self, by: int) -> None:
+        if by:
+            self._held_bytes += by
+            self._gauge.set(self._held_bytes)
+
+
+async def read_body(request: Request, most_bytes: int, hold: Callable[[int], None]) -> bytes:
     """The whole body, declared or streamed.
+
+    Args:
+        request: the request.
+        most_bytes: of the body.
+        hold: called with the bytes of the body so far, before they are kept; may refuse them.
 
     Raises:
         BodyTooLarge: it has more than ``most_bytes``; what follows is not read.
+        BodiesFull: what ``hold`` raises; likewise.
         starlette.requests.ClientDisconnect: the client left before its end.
     """
     declared = request.headers.get("content-length", "")
@@ -29,6 +80,7 @@ async def read_body(request: Request, most_bytes: int) -> bytes:
         size += len(chunk)
         if size > most_bytes:
             raise _too_large(most_bytes)
+        hold(size)
         chunks.append(chunk)
     return b"".join(chunks)
 

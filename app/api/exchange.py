@@ -18,7 +18,7 @@ from starlette.responses import Response
 
 from app.answer import Answer
 from app.api.access import caller_of
-from app.api.body import read_body
+from app.api.body import BodyRoom, read_body
 from app.api.middleware import CLIENT_GONE
 from app.connection import WAITED
 from app.engine.registry import LoadedModel
@@ -204,8 +204,11 @@ async def accept(
     arrived_seconds = time.monotonic() - request.scope["state"].get(WAITED, 0.0)
     service.check_quota(caller_of(request))  # before its body is paid for, and again when it is queued
     header_ms = _deadline_ms(request)
-    body = await read_body(request, service.settings.max_body_bytes)
-    asked = await _off_loop(len(body) > _LARGE_BYTES, parse, body)
+    bodies: BodyRoom = request.app.state.bodies
+    with bodies.body() as hold:
+        body = await read_body(request, service.settings.max_body_bytes, hold)
+        asked = await _off_loop(len(body) > _LARGE_BYTES, parse, body)
+        del body
     if len(asked.texts) > service.settings.max_documents:
         raise TooManyDocuments(
             f"Expected at most {service.settings.max_documents} documents, got {len(asked.texts)}."

@@ -268,3 +268,29 @@ def test_connections_are_bounded_and_the_excess_is_told(hasty: Server) -> None:
         while client.get("/health/live").status_code != 200:
             assert time.monotonic() < deadline
     assert metric(hasty, "readtrace_open_connections") <= 20
+
+
+def test_bodies_on_their_way_are_bounded_together(bundles: Path) -> None:
+    large = post(json.dumps({"input": "good " * 100, "explain": "none"}).encode() + b" " * 800_000)
+    small = post(json.dumps({"input": "good", "explain": "none"}).encode() + b" " * 60_000)
+    limits = {"max_body_bytes": "1000000", "max_bodies_bytes": "1000000"}
+    with running_server(bundles, **limits) as server, closing(connect(server)) as slow:
+        slow.sendall(large[:-1])
+        while metric(server, "readtrace_body_bytes") < len(large) - 70_000:
+            time.sleep(0.02)
+        refused = send(server, large)
+        assert refused.status == 503
+        assert b"bodies-full" in refused.body
+        assert "retry-after: 1" in refused.head
+        assert send(server, small).status == 200
+        assert metric(server, 'readtrace_refused_total{reason="bodies-full"}') == 1
+        slow.sendall(large[-1:])
+        assert read_to_end(slow).status == 200
+        assert metric(server, "readtrace_body_bytes") == 0
+        with closing(connect(server)) as gone:
+            gone.sendall(large[:-1])
+            while metric(server, "readtrace_body_bytes") == 0:
+                time.sleep(0.02)
+        while metric(server, "readtrace_body_bytes") != 0:
+            time.sleep(0.02)
+        assert send(server, large).status == 200

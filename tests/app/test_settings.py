@@ -30,6 +30,7 @@ def test_environment_sets_and_options_win(monkeypatch: pytest.MonkeyPatch) -> No
         ({"device": "tpu"}, r"READTRACE_DEVICE.*'auto', 'cpu' or 'cuda', got 'tpu'"),
         ({"worker_threads": 0}, r"READTRACE_WORKER_THREADS.*got 0"),
         ({"max_queued_tokens": 5}, r"max_queued_tokens \(5\) must be at least max_document_tokens"),
+        ({"max_bodies_bytes": 2000}, r"max_bodies_bytes \(2000\) must be at least max_body_bytes"),
         ({"run_limit_seconds": 0.04}, r"run_limit_seconds \(0.04\) must be above max_run_seconds \(0.05\)"),
         ({"max_queued_documents": 1}, r"max_queued_documents \(1\) must be at least max_documents"),
     ],
