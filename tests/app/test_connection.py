@@ -8,7 +8,7 @@ import json
 import socket
 import time
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import ExitStack, closing
 from pathlib import Path
 from unittest.mock import Mock
 
@@ -273,8 +273,10 @@ def test_connections_are_bounded_and_the_excess_is_told(hasty: Server) -> None:
 def test_bodies_on_their_way_are_bounded_together(bundles: Path) -> None:
     large = post(json.dumps({"input": "good " * 100, "explain": "none"}).encode() + b" " * 800_000)
     small = post(json.dumps({"input": "good", "explain": "none"}).encode() + b" " * 60_000)
-    limits = {"max_body_bytes": "1000000", "max_bodies_bytes": "1000000"}
-    with running_server(bundles, **limits) as server, closing(connect(server)) as slow:
+    most = "1000000"
+    with ExitStack() as open_:
+        server = open_.enter_context(running_server(bundles, max_body_bytes=most, max_bodies_bytes=most))
+        slow = open_.enter_context(closing(connect(server)))
         slow.sendall(large[:-1])
         while metric(server, "readtrace_body_bytes") < len(large) - 70_000:
             time.sleep(0.02)
