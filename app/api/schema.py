@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
@@ -13,7 +14,8 @@ Explain = Literal["steps", "summary", "none"]
 SchemaT = TypeVar("SchemaT", bound=BaseModel)
 Texts = Annotated[list[str], Field(min_length=1, fail_fast=True)]  # thousands of wrong ones are one error
 _MOST_ERRORS = 1000  # that are looked through for the most telling one: five milliseconds
-_SHOWN = 100  # characters of a wrong value that an error repeats
+_SHOWN = 100  # characters of a wrong number that an error repeats
+_NAME = re.compile(r"[A-Za-z0-9_.@/-]{1,64}")
 
 
 class ClassifyRequest(BaseModel):
@@ -272,22 +274,24 @@ def _explain(schema: type[BaseModel], error: ValidationError) -> str:
         hint = " Half of a surrogate pair is no text." if "hex escape" in problem["msg"] else ""
         return f"Expected a JSON object: {problem['ctx']['error']}.{hint}"
     if kind == "extra_forbidden":
-        return f"Unknown field {place[:_SHOWN]!r}; expected some of {', '.join(schema.model_fields)}."
+        return f"Unknown field {show_name(place)}; expected some of {', '.join(schema.model_fields)}."
     if kind == "missing":
         return f"The field {place!r} is missing."
     documents = place in ("input", "inputs") and kind != "too_short" and schema is not StreamRequest
     expected = "a string or a list of strings" if documents else problem["msg"]
-    return f"Field {place or 'body'!r}: {expected}, got {_show(place, value)}."
+    return f"Field {place or 'body'!r}: {expected}, got {show(value)}."
 
 
 def _place(location: tuple[int | str, ...]) -> list[str]:
     return [str(part) for part in location if part not in ("str",) and not str(part).startswith("list[")]
 
 
-def _show(place: str, value: Any) -> str:
-    """A wrong value; of documents only the kind, since errors never repeat a text."""
-    if isinstance(value, list | dict):
-        return "a list" if isinstance(value, list) else "an object"
-    if isinstance(value, str) and place.startswith("input"):
-        return "a string"
-    return repr(value)[:_SHOWN]
+def show(value: object) -> str:
+    """A wrong value for an error: a number, else only its kind, since any string may be a document."""
+    kinds = ((str, "a string"), (list, "a list"), (dict, "an object"))
+    return next((kind for type_, kind in kinds if isinstance(value, type_)), None) or repr(value)[:_SHOWN]
+
+
+def show_name(name: str) -> str:
+    """A wrong name of a field or model for an error, where it is one as these have and no text."""
+    return repr(name) if _NAME.fullmatch(name) else "(not a name)"

@@ -14,7 +14,7 @@ from starlette.responses import Response
 
 from app.answer import Answer
 from app.api.exchange import Exchange, exchange
-from app.api.schema import Texts, parse_body
+from app.api.schema import Texts, parse_body, show_name
 from app.errors import NoCategories
 from app.service import Service
 from app.settings import ModerationCategory
@@ -72,7 +72,7 @@ def _choose(moderation: Mapping[str, Categories], asked: str | None) -> str:
         (model,) = moderation
     if model is None or model.partition("@")[0] not in moderation:
         names = ", ".join(sorted(moderation)) or "a model in READTRACE_MODERATION, which has none"
-        raise NoCategories(f"Expected {names}, got {None if asked is None else asked[:128]!r}.")
+        raise NoCategories(f"Expected {names}, got {'none' if asked is None else show_name(asked)}.")
     return model
 
 

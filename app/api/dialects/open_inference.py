@@ -18,7 +18,7 @@ from starlette.responses import Response
 
 from app.api.documentation import problem_responses
 from app.api.exchange import Exchange, exchange
-from app.api.schema import parse_body
+from app.api.schema import parse_body, show
 from app.engine.registry import LoadedModel
 from app.errors import InvalidRequest
 from app.service import Service
@@ -176,7 +176,7 @@ def _flat(data: list[str | list[str]] | None) -> list[str]:
 def _unpack(raw: bytes, size: object) -> list[str]:
     """Texts in UTF-8, each after its length in four bytes, the lowest first."""
     if size != len(raw):
-        raise InvalidRequest(f"Parameter 'binary_data_size': expected {len(raw)}, got {str(size)[:20]}.")
+        raise InvalidRequest(f"Parameter 'binary_data_size': expected {len(raw)}, got {show(size)}.")
     texts: list[str] = []
     at = 0
     while at < len(raw):

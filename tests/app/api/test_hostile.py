@@ -15,7 +15,15 @@ from tests.service import Server
 from tests.wire import connect, post, send
 
 MARKER = "zanzibar"
-ROUTES = ("/classify", "/predict", "/", "/models/reviews", "/v1/moderations", "/v2/models/reviews/infer")
+ROUTES = (
+    "/classify",
+    "/classify/stream",
+    "/predict",
+    "/",
+    "/models/reviews",
+    "/v1/moderations",
+    "/v2/models/reviews/infer",
+)
 
 
 def bodies() -> Iterator[bytes]:
@@ -23,6 +31,22 @@ def bodies() -> Iterator[bytes]:
     mark = MARKER.encode()
     yield from (mark, b'{"input": "' + mark, b'{"input": "' + mark + b'\xff"}', b'["' + mark + b'"]')
     yield from (b'{"input": "\\ud83d' + mark + b'"}', b'{"x": "' + mark + b'", "input": "a", "inputs": "a"}')
+    yield from (b'"' + mark + b'"', b'[["' + mark + b'"]]', b'{"' + mark + b' is secret": 1, "input": "a"}')
+    for field in (
+        "explain",
+        "top_k",
+        "state",
+        "truncate",
+        "deadline_ms",
+        "parameters",
+        "truncation_direction",
+    ):
+        for wrong in (MARKER, [MARKER], {"top_k": MARKER}):
+            yield json.dumps({"input": "a", "inputs": "a", field: wrong}).encode()
+            yield json.dumps({"input": "a", field: wrong}).encode()
+            yield json.dumps({"inputs": "a", field: wrong}).encode()
+    tensor = {"name": "text", "shape": [1], "datatype": "BYTES", "parameters": {"binary_data_size": MARKER}}
+    yield json.dumps({"inputs": [tensor]}).encode()
     for name in ("input", "inputs"):
         for value in (
             MARKER,

@@ -39,6 +39,8 @@ def test_model_may_be_named_or_be_theirs(theirs: openai.OpenAI, model: str) -> N
 def test_model_without_categories_is_refused(theirs: openai.OpenAI, server: Server) -> None:
     with pytest.raises(openai.UnprocessableEntityError, match="Expected reviews, got 'topics'"):
         theirs.moderations.create(input="good", model="topics")
+    with pytest.raises(openai.UnprocessableEntityError, match=r"Expected reviews, got \(not a name\)"):
+        theirs.moderations.create(input="good", model="a film that nobody saw")
     unmapped = openai.OpenAI(base_url=f"{server.url}/v1", api_key="none", max_retries=0)
     with pytest.raises(openai.UnprocessableEntityError, match="READTRACE_MODERATION") as caught:
         unmapped.moderations.create(input="good")
