@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import functools
 import gc
+import math
 import threading
 import time
 from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
@@ -19,7 +20,16 @@ from app.continuation import BEGINNING, Continuation
 from app.engine.golden import compare
 from app.engine.loading import load_registry
 from app.engine.registry import LoadedModel, Registry
-from app.errors import DeadlineExceeded, NotReady, Problem, QuotaExceeded, ShuttingDown, StartError
+from app.errors import (
+    DeadlineExceeded,
+    NotReady,
+    Problem,
+    QueueFull,
+    QuotaExceeded,
+    ShuttingDown,
+    StartError,
+    WaitTooLong,
+)
 from app.keys import Caller, KeyRing, read_keys
 from app.lag import LoopLag
 from app.logs import get_logger
@@ -64,6 +74,7 @@ class Service:
         self._lengths = TokenEstimate()
         self._cutting = CuttingPace(settings.tokenizer_threads)
         self._reading = 0  # calls of _read
+        self._answered_at = -math.inf
         self._idle = asyncio.Event()
         self._idle.set()
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -231,16 +242,24 @@ class Service:
     async def check_ready(self) -> None:
         """Send the shortest golden document of every model through the real queue and compare its answer.
 
+        Where there is no room for one, it is enough that others are answered: busy is not broken, and an instance
+        that is taken out of service for its load leaves that to the rest.
+
         Raises:
             NotReady: an answer was late, wrong or missing.
-            Refused: the service drains, or its queue is full.
+            ShuttingDown: the service drains.
         """
         if not self._engine.complete:
             raise NotReady("An engine thread is lost.")
         for model in self.registry.loaded.values():
             number, golden = min(enumerate(model.manifest.golden), key=lambda pair: len(pair[1].text))
             deadline = time.monotonic() + self.settings.readiness_timeout_seconds
-            (answer,) = await self._read(ReadRequest(model, [golden.text], Wanted(), deadline))
+            try:
+                (answer,) = await self._read(ReadRequest(model, [golden.text], Wanted(), deadline))
+            except (QueueFull, WaitTooLong) as busy:
+                if time.monotonic() - self._answered_at > self.settings.readiness_timeout_seconds:
+                    raise NotReady("The queue is full, and nobody is answered.") from busy
+                continue
             if isinstance(answer, Problem):
                 raise NotReady(f"{model.id} did not answer: {answer.title}.")
             try:
@@ -278,6 +297,7 @@ class Service:
     ) -> Answer | Problem:
         if isinstance(read, Problem):
             return read
+        self._answered_at = time.monotonic()
         answer = request.answer(text, read, tokenize_seconds)
         after = request.after(text, read)
         return answer if after is None else replace(answer, state=self._states.write(request.model, after))

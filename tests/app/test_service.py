@@ -313,6 +313,28 @@ def test_readiness_notices_an_engine_that_hangs(registry: Registry, bundles: Any
     asyncio.run(scenario())
 
 
+def test_full_queue_is_ready_as_long_as_others_are_answered(registry: Registry, bundles: Any) -> None:
+    async def scenario() -> None:
+        settings = read_settings(bundles=bundles, max_queued_documents=1, max_documents=1)
+        slow = SlowRegistry.of(registry)
+        async with running(slow, settings) as service:
+            model = slow.find("reviews")
+            slow.seconds, text = 0.05, "good bad film " * 500
+            first = asyncio.create_task(service.classify(model, [text]))
+            await asyncio.sleep(0)
+            with pytest.raises(NotReady, match="nobody is answered"):
+                await service.check_ready()
+            assert isinstance((await first)[0], Answer)
+            second = asyncio.create_task(service.classify(model, [text]))
+            await asyncio.sleep(0)
+            await service.check_ready()
+            with pytest.raises(QueueFull):
+                await service.classify(model, ["good"])
+            assert isinstance((await second)[0], Answer)
+
+    asyncio.run(scenario())
+
+
 def probabilities(answer: Answer | Problem) -> Array:
     assert isinstance(answer, Answer)
     return answer.reading.steps["probabilities"]
