@@ -54,17 +54,13 @@ class Quota:
     def __init__(self, tokens_per_minute: int, clock: Callable[[], float] = time.monotonic) -> None:
         self._most = float(tokens_per_minute)
         self._clock = clock
-        self._left = self._most
-        self._at_seconds = clock()
+        # Together: metrics look at them from another thread.
+        self._left_at = (self._most, clock())
 
     @property
     def left(self) -> float:
         """Tokens that may be read now; below zero after a request that was larger than what was left."""
-        now_seconds = self._clock()
-        gained = (now_seconds - self._at_seconds) * self._most / 60
-        self._left = min(self._most, self._left + gained)
-        self._at_seconds = now_seconds
-        return self._left
+        return self._left(self._clock())
 
     def check(self) -> None:
         """Let a request in.
@@ -79,7 +75,12 @@ class Quota:
 
     def charge(self, tokens: int) -> None:
         """Take out what a request that was let in has read."""
-        self._left = self.left - tokens
+        now_seconds = self._clock()
+        self._left_at = (self._left(now_seconds) - tokens, now_seconds)
+
+    def _left(self, now_seconds: float) -> float:
+        left, at_seconds = self._left_at
+        return min(self._most, left + (now_seconds - at_seconds) * self._most / 60)
 
 
 class Caller:

@@ -75,6 +75,7 @@ class Service:
         self._cutting = CuttingPace(settings.tokenizer_threads)
         self._reading = 0  # calls of _read
         self._answered_at = -math.inf
+        self._rendering = asyncio.Lock()
         self._idle = asyncio.Event()
         self._idle.set()
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -238,6 +239,11 @@ class Service:
                     if isinstance(answer, Problem):
                         raise answer
                     yield answer
+
+    async def exposition(self) -> bytes:
+        """The metrics in Prometheus' text format, rendered off the event loop and once at a time."""
+        async with self._rendering:
+            return await asyncio.to_thread(self.metrics.exposition)
 
     async def check_ready(self) -> None:
         """Send the shortest golden document of every model through the real queue and compare its answer.

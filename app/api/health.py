@@ -33,4 +33,4 @@ async def ready(request: Request) -> dict[str, str]:
 async def metrics(request: Request) -> Response:
     """Everything of docs/metrics.md."""
     service: Service = request.app.state.service
-    return Response(service.metrics.exposition(), media_type=CONTENT_TYPE_LATEST)
+    return Response(await service.exposition(), media_type=CONTENT_TYPE_LATEST)

@@ -136,9 +136,11 @@ class Registry:
 
     @property
     def retiring(self) -> list[LoadedModel]:
-        """Models that were replaced or removed and still have work to end."""
-        current = {one.key for one in self.loaded.values()}
-        return [one for key, one in self._alive.items() if key not in current]
+        """Models that were replaced or removed and still have work to end; may be asked from any thread."""
+        current = set(self.loaded.values())
+        # Not items(): another thread may add models meanwhile.
+        alive = [reference() for reference in self._alive.valuerefs()]
+        return [one for one in alive if one is not None and one not in current]
 
     def find(self, name: str | None) -> LoadedModel:
         """The model of a request, as `Catalogue.find`.

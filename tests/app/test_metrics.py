@@ -1,13 +1,20 @@
 from __future__ import annotations
 
+import asyncio
 import re
+import threading
+from collections.abc import Iterator
 from pathlib import Path
 
 import httpx
+from prometheus_client.metrics_core import GaugeMetricFamily, Metric
 from prometheus_client.parser import text_string_to_metric_families
+from prometheus_client.registry import Collector
 
 from app.engine.registry import Registry
 from app.metrics import Metrics
+from app.service import Service
+from app.settings import Settings
 from tests.service import running_server
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "metrics.md"
@@ -61,6 +68,36 @@ def test_unforeseen_status_stays_within_the_closed_set(registry: Registry) -> No
     for route, status in (("/classify", 418), ("/nowhere", 502), ("/docs", 400)):
         metrics.observe_request(route, status, 0.1)
     assert series(metrics.exposition().decode()) == before
+
+
+def test_no_series_tells_when_another_began(client: httpx.Client) -> None:
+    client.post("/classify", json={"input": "good"})
+    assert not [name for name, _ in series(client.get("/metrics").text) if name.endswith("_created")]
+
+
+def test_metrics_are_rendered_off_the_event_loop_and_once_at_a_time(
+    registry: Registry, settings: Settings
+) -> None:
+    rendering = threading.Lock()
+    threads: list[int] = []
+
+    class Witness(Collector):
+        def collect(self) -> Iterator[Metric]:
+            assert rendering.acquire(blocking=False)
+            threads.append(threading.get_ident())
+            yield GaugeMetricFamily("witness", "Who renders", 1)
+            rendering.release()
+
+    async def scenario() -> None:
+        service = Service(settings, registry, Metrics())
+        service.metrics.registry.register(Witness())
+        threads.clear()  # it was asked for its names
+        answers = await asyncio.gather(*(service.exposition() for _ in range(5)))
+        assert all(b"witness 1.0" in answer for answer in answers)
+        assert len(threads) == 5
+        assert threading.get_ident() not in threads
+
+    asyncio.run(scenario())
 
 
 def test_process_metrics_are_there(client: httpx.Client) -> None:
