@@ -27,7 +27,7 @@ _BROKEN: tuple[tuple[bytes, tuple[int, ...]], ...] = (
     (b'{"input": "a", "model": "nobody"}', (404,)),
     (b'{"input": "a", "deadline_ms": NaN}', (422,)),
     (b"[" * 100_000, (422,)),
-    (json.dumps({"input": ["a"] * 300}).encode(), (422,)),
+    (json.dumps({"input": ["a"] * 300}).encode(), (413,)),
     (json.dumps({"input": "word " * 100_000}).encode(), (422,)),
     (b" " * (9 * 2**20), (413,)),
 )
