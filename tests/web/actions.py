@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import httpx
@@ -28,9 +29,11 @@ def classify(page: Page, text: str, model: str | None = None) -> None:
 
 
 def model_id(page: Page, name: str) -> str:
-    """The ``name@version`` that the page offers for a name."""
-    options: list[str] = page.locator("#model option").all_inner_texts()
-    return next(option for option in options if option.startswith(f"{name}@"))
+    """The ``name@version`` that the page offers for a name, once it does."""
+    option = page.locator("#model option").filter(has_text=re.compile(rf"^{name}@")).first
+    option.wait_for(state="attached")
+    found: str = option.inner_text()
+    return found
 
 
 def ask(url: str, text: str, model: str) -> dict[str, Any]:
