@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from app.answer import Answer
-from app.bundle import Manifest
+from app.manifest import Manifest
 
 _MOVERS = 5  # a summary fits on a screen
 _NGRAMS = 5  # likewise

@@ -20,7 +20,6 @@ from prometheus_client import (
 from prometheus_client.metrics_core import CounterMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from app.bundle import Manifest
 from app.errors import (
     CONNECTION_PROBLEMS,
     DOCUMENT_PROBLEMS,
@@ -32,6 +31,7 @@ from app.errors import (
 )
 from app.keys import Caller
 from app.logs import lost_events
+from app.manifest import Manifest
 from app.scheduler.batch import Reason
 from app.scheduler.runner import FailedRun
 from app.scheduler.scheduler import DropReason, DropStage

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from pydantic import ConfigDict, TypeAdapter
 
-from app.bundle import Manifest
+from app.manifest import Manifest
 from export.proof import Proof
 from models.errors import ReadtraceTrainingError
 from models.training.run_folder import RunRecord

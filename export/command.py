@@ -14,17 +14,8 @@ from pydantic import TypeAdapter, ValidationError
 from rich.console import Console
 from tokenizers import Tokenizer
 
-from app.bundle import (
-    CARD,
-    MANIFEST,
-    TOKENIZER,
-    GoldenDocument,
-    Manifest,
-    Name,
-    Training,
-    Version,
-    file_sha256,
-)
+from app.bundle import CARD, MANIFEST, file_sha256
+from app.manifest import TOKENIZER, GoldenDocument, Manifest, Name, Training, Version
 from export.card import Comparison, read_comparisons, write_card
 from export.graph import OPSET
 from export.lowering.base import Lowered, array

@@ -20,7 +20,7 @@ import onnx
 import torch
 from numpy.typing import NDArray
 
-from app.bundle import PassSpec
+from app.manifest import PassSpec
 from export.lowering.base import Lowered
 from export.reading import Arrays, GraphReader, attention_of
 from models.architectures.base import Architecture, Trace

@@ -12,7 +12,7 @@ import onnx
 import onnxruntime as ort
 from numpy.typing import NDArray
 
-from app.bundle import PassSpec
+from app.manifest import PassSpec
 
 Arrays = dict[str, NDArray[np.generic]]
 _DTYPES = {"float32": np.float32, "int64": np.int64, "bool": np.bool_}

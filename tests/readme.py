@@ -7,7 +7,8 @@ import re
 from pathlib import Path
 from typing import Any
 
-from app.bundle import Manifest, find_bundles, read_manifest
+from app.bundle import find_bundles, read_manifest
+from app.manifest import Manifest
 from tests.service import running_server
 
 ROOT = Path(__file__).parent.parent

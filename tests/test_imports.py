@@ -31,4 +31,4 @@ def test_package_loads_without_what_it_must_not_know(package: str, forbidden: li
 def test_export_knows_only_the_schema_of_the_service() -> None:
     program = "import sys, export.command; print(*sorted(n for n in sys.modules if n.startswith('app.')))"
     found = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
-    assert found.stdout.split() == ["app.bundle"]
+    assert found.stdout.split() == ["app.bundle", "app.manifest"]

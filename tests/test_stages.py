@@ -20,7 +20,8 @@ from numpy.typing import NDArray
 from rich.console import Console
 from safetensors.torch import load_file
 
-from app.bundle import CARD, Manifest, read_manifest
+from app.bundle import CARD, read_manifest
+from app.manifest import Manifest
 from export.command import ExportOptions, export_run
 from models.architectures.base import ModelConfig
 from models.architectures.clstm import CLSTMConfig

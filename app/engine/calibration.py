@@ -8,9 +8,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from app.bundle import UNKNOWN_ID, PassSpec, TensorSpec
 from app.engine.golden import read_alone
 from app.engine.model import Model
+from app.manifest import UNKNOWN_ID, PassSpec, TensorSpec
 from app.scheduler.costs import RunCosts
 from app.scheduler.document import Array
 

@@ -7,8 +7,9 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from app.bundle import BundleError, GoldenDocument
+from app.bundle import BundleError
 from app.engine.model import Model
+from app.manifest import GoldenDocument
 from app.scheduler.batch import assemble
 from app.scheduler.document import Array, Document
 from app.scheduler.segments import cut

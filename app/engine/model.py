@@ -9,8 +9,9 @@ from pathlib import Path
 
 from tokenizers import Tokenizer
 
-from app.bundle import CARD, TOKENIZER, BundleError, Manifest, read_file, read_hashed_manifest
+from app.bundle import CARD, BundleError, read_file, read_hashed_manifest
 from app.engine.sessions import Graph, open_graph
+from app.manifest import TOKENIZER, Manifest
 from app.scheduler.document import Array
 from app.scheduler.watch import RunControl
 from app.settings import Settings

@@ -7,10 +7,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from weakref import WeakValueDictionary
 
-from app.bundle import LATEST, STABLE, version_key
+from app.bundle import LATEST, STABLE
 from app.engine.calibration import Calibration
 from app.engine.model import Model
 from app.errors import UnknownModel
+from app.manifest import version_key
 from app.scheduler.costs import RunCosts
 from app.scheduler.document import Array
 from app.scheduler.segments import Lane

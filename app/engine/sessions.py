@@ -9,9 +9,10 @@ from pathlib import Path
 
 import onnxruntime as ort
 
-from app.bundle import BundleError, Manifest, PassSpec, read_file
+from app.bundle import BundleError, read_file
 from app.engine.graph_guard import check_graph
 from app.errors import MissingDeviceError
+from app.manifest import Manifest, PassSpec
 from app.scheduler.document import Array
 from app.scheduler.watch import RunControl
 from app.settings import Device

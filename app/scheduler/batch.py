@@ -8,7 +8,7 @@ from typing import Literal
 
 import numpy as np
 
-from app.bundle import UNKNOWN_ID
+from app.manifest import UNKNOWN_ID
 from app.scheduler.document import Array, Document
 from app.scheduler.segments import Lane
 

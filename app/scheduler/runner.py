@@ -8,9 +8,9 @@ from typing import Literal, Protocol
 
 import numpy as np
 
-from app.bundle import PassSpec, TensorSpec
 from app.errors import EngineFailed, Problem, ReadingFailed, ReadingTerminated
 from app.logs import get_logger
+from app.manifest import PassSpec, TensorSpec
 from app.scheduler.batch import Batch, assemble
 from app.scheduler.costs import RunCosts
 from app.scheduler.document import Array, Document

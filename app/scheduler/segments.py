@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import NamedTuple
 
-from app.bundle import Manifest, PassSpec
+from app.manifest import Manifest, PassSpec
 
 
 class Lane(NamedTuple):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from app.bundle import PassSpec
+from app.manifest import PassSpec
 from export.graph import Graph
 from export.lowering import running_mean
 from export.lowering.base import (

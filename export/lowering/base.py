@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from onnx import TensorProto
 from torch import Tensor, nn
 
-from app.bundle import GroupSpec, HalfSpec, PassSpec, TensorSpec, TraceSpec, WindowSpec
+from app.manifest import GroupSpec, HalfSpec, PassSpec, TensorSpec, TraceSpec, WindowSpec
 from export.graph import Dimension, Graph
 from models.text.storage import StoredVectors
 

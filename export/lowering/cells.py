@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from torch import nn
 
-from app.bundle import TensorSpec
+from app.manifest import TensorSpec
 from export.graph import Graph
 from export.lowering import cifg, clstm, mtgru, peephole, rnn
 from export.lowering.base import lstm, lstm_weights

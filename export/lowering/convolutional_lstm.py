@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from app.bundle import TensorSpec
+from app.manifest import TensorSpec
 from export.graph import Graph
 from export.lowering.base import embed, state_input
 from export.lowering.text_cnn import filters

@@ -15,7 +15,7 @@ import onnx
 import torch
 from torch import nn
 
-from app.bundle import PassSpec, TensorSpec, TraceSpec
+from app.manifest import PassSpec, TensorSpec, TraceSpec
 from export.graph import IR_VERSION, OPSET
 from export.lowering.base import LENGTH, ROWS, Lowered
 from models.architectures.base import Architecture

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from app.bundle import PassSpec, TensorSpec, TraceSpec
+from app.manifest import PassSpec, TensorSpec, TraceSpec
 from export.graph import Graph
 from export.lowering import running_mean
 from export.lowering.base import (

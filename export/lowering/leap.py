@@ -5,7 +5,7 @@ Filters that reach back need a pass before these two; decisions without the foll
 
 from __future__ import annotations
 
-from app.bundle import TensorSpec, TraceSpec
+from app.manifest import TensorSpec, TraceSpec
 from export.lowering.base import BUCKETS, CAUSAL, Lowered
 from export.lowering.leap_look_ahead import look_ahead, words_before
 from export.lowering.leap_look_behind import look_behind

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import nn
 
-from app.bundle import PassSpec, TensorSpec
+from app.manifest import PassSpec, TensorSpec
 from export.graph import Graph
 from export.lowering.base import (
     array,

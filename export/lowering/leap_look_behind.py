@@ -6,7 +6,7 @@ pass goes forward and writes per word the ids of the words before it.
 
 from __future__ import annotations
 
-from app.bundle import PassSpec, TensorSpec
+from app.manifest import PassSpec, TensorSpec
 from export.graph import Graph
 from export.lowering.base import padded_length, pass_inputs, state_input, state_output, step_output
 

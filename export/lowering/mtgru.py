@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import nn
 
-from app.bundle import HalfSpec
+from app.manifest import HalfSpec
 from export.graph import Graph
 from export.lowering.base import array, int32_lengths, linear
 from export.lowering.scan import Words, columns, real_words, scan

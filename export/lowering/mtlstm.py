@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from app.bundle import GroupSpec, PassSpec, TensorSpec
+from app.manifest import GroupSpec, PassSpec, TensorSpec
 from export.graph import Graph
 from export.lowering.base import (
     BUCKETS,

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from app.bundle import PassSpec, TensorSpec, TraceSpec
+from app.manifest import PassSpec, TensorSpec, TraceSpec
 from export.graph import Graph
 from export.lowering import cells, convolutional_lstm, mtgru, running_mean
 from export.lowering.base import (

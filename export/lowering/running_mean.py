@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from onnx import TensorProto
 
-from app.bundle import TensorSpec
+from app.manifest import TensorSpec
 from export.graph import Graph
 from export.lowering.scan import Words
 

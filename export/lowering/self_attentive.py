@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from app.bundle import PassSpec, TensorSpec, TraceSpec
+from app.manifest import PassSpec, TensorSpec, TraceSpec
 from export.graph import Graph
 from export.lowering import cells
 from export.lowering.base import (

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from onnx import TensorProto
 
-from app.bundle import PassSpec, TensorSpec
+from app.manifest import PassSpec, TensorSpec
 from export.graph import Graph
 from export.lowering.base import (
     BUCKETS,

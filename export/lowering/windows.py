@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from app.bundle import PassSpec, TensorSpec, WindowSpec
+from app.manifest import PassSpec, TensorSpec, WindowSpec
 from export.graph import Graph
 from export.lowering.base import (
     BUCKETS,

@@ -10,9 +10,9 @@ from app import explain
 from app.answer import Answer
 from app.api.classify import describe
 from app.api.schema import ClassifyRequest
-from app.bundle import WindowSpec
 from app.engine.golden import read_alone
 from app.engine.registry import Registry
+from app.manifest import WindowSpec
 from app.scheduler.document import Array, Reading
 from app.text import tokenize
 

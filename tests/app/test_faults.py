@@ -15,7 +15,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from app.bundle import TOKENIZER
+from app.manifest import TOKENIZER
 from app.text import load_tokenizer, tokenize
 from tests.app.test_lifecycle import metric, reload, until
 from tests.app.tiny import FATAL, VOID, write_all, write_fragile

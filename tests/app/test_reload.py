@@ -17,10 +17,11 @@ import pytest
 
 import app.reload
 from app.answer import Answer
-from app.bundle import MANIFEST, TOKENIZER
+from app.bundle import MANIFEST
 from app.engine.loading import load_registry
 from app.engine.registry import Catalogue, Registry
 from app.errors import ReloadFailed, UnknownModel
+from app.manifest import TOKENIZER
 from app.metrics import Metrics
 from app.scheduler.document import Array
 from app.scheduler.segments import Lane

@@ -19,9 +19,8 @@ from numpy.typing import NDArray
 from onnx import TensorProto, helper, numpy_helper
 from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors
 
-from app.bundle import (
-    CARD,
-    MANIFEST,
+from app.bundle import CARD, MANIFEST, file_sha256
+from app.manifest import (
     TOKENIZER,
     GoldenDocument,
     GroupSpec,
@@ -32,7 +31,6 @@ from app.bundle import (
     TraceSpec,
     Training,
     WindowSpec,
-    file_sha256,
 )
 
 BUCKETS = (4, 8, 16)

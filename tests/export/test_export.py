@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from app.bundle import CARD, MANIFEST, Manifest, read_manifest
+from app.bundle import CARD, MANIFEST, read_manifest
+from app.manifest import Manifest
 from export import command
 from export.card import CardError, read_comparisons
 from export.command import ExportOptions, export_run

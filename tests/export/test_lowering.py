@@ -7,7 +7,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from app.bundle import PassSpec
+from app.manifest import PassSpec
 from export.golden import compare
 from export.lowering.mtlstm import buckets
 from export.lowering.registry import lower

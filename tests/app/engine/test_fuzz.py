@@ -16,10 +16,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from onnx import helper
 
-from app.bundle import MANIFEST, TOKENIZER, file_sha256
+from app.bundle import MANIFEST, file_sha256
 from app.engine.golden import read_alone
 from app.engine.loading import Serving, load_catalogue, load_registry
 from app.engine.registry import Catalogue, LoadedModel
+from app.manifest import TOKENIZER
 from app.settings import Settings, read_settings
 from tests.app.tiny import write_reviews, write_topics
 

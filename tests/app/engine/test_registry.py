@@ -12,11 +12,12 @@ import pytest
 from pydantic import ValidationError
 
 import app.engine.loading
-from app.bundle import MANIFEST, TOKENIZER, PassSpec, TensorSpec, bundle_bytes, file_sha256, read_manifest
+from app.bundle import MANIFEST, bundle_bytes, file_sha256, read_manifest
 from app.engine.loading import load_registry
 from app.engine.model import Model, open_model
 from app.engine.registry import Registry
 from app.errors import StartError, UnknownModel
+from app.manifest import TOKENIZER, PassSpec, TensorSpec
 from app.settings import Settings, read_settings
 from tests.app.tiny import rewrite_manifest, write_all, write_phrases, write_reviews, write_topics
 

@@ -9,14 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
-from app.bundle import (
-    GoldenDocument,
-    Manifest,
-    PassSpec,
-    TensorSpec,
-    TraceSpec,
-    Training,
-)
+from app.manifest import GoldenDocument, Manifest, PassSpec, TensorSpec, TraceSpec, Training
 from app.scheduler.admission import Limits
 from app.scheduler.batch import Batch, Reason
 from app.scheduler.costs import RunCosts
