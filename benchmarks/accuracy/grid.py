@@ -46,6 +46,7 @@ class ModelEntry(_Table):
     title: str
     explains: tuple[str, ...]  # as the choosing guide names it
     encoder: str = ""  # folder of a pretrained encoder, in place of the set's word vectors
+    vectors: Tree = {}
     model: Tree
     training: Tree = {}
 
@@ -126,7 +127,10 @@ class Row:
     def _words(self) -> Tree:
         if self.model.encoder:
             return {"encoder": {"folder": self.model.encoder}}
-        return {"tokenizer": self._merged("tokenizer"), "vectors": self._merged("vectors")}
+        return {
+            "tokenizer": self._merged("tokenizer"),
+            "vectors": self._merged("vectors") | self.model.vectors,
+        }
 
     def _merged(self, section: str) -> Tree:
         default = self.defaults.get(section, {})

@@ -30,6 +30,7 @@ from app.machine import cpu_name
 from benchmarks.reliability.contenders import CONTENDERS, Contender, python_of
 from benchmarks.reliability.process import free_port, served
 from benchmarks.reliability.results import HERE, write_page
+from benchmarks.shipped import described, newest
 
 DEADLINE_SECONDS = 2.0
 SHORT_WAIT_SECONDS = 0.3
@@ -193,7 +194,7 @@ def run(
     """One contender in a process of its own."""
     python = python_of(contender, options.environments.absolute())
     port = free_port()
-    variables = {"BUNDLE": str(bundles / "imdb" / "1"), "OMP_NUM_THREADS": "1", **settings}
+    variables = {"BUNDLE": str(newest("imdb", bundles)), "OMP_NUM_THREADS": "1", **settings}
     if contender.requirement is None:
         variables["READTRACE_LOG_LEVEL"] = "error"
     else:
@@ -243,6 +244,7 @@ def main() -> None:
         "seconds": options.seconds,
         "deadline_seconds": DEADLINE_SECONDS,
         "times": TIMES,
+        "model": described(newest("imdb")),
         "found": found,
     }
     options.json.write_text(json.dumps(report, indent=1) + "\n", encoding="utf-8")

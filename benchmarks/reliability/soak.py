@@ -41,6 +41,7 @@ from benchmarks.reliability.traffic import (
     steady,
     vanishing,
 )
+from benchmarks.shipped import newest
 from tests.app.tiny import write_fragile
 
 MODELS = ("imdb", "ag-news", "sst2")
@@ -130,7 +131,7 @@ def documents(bundles: Path) -> list[str]:
     words = [
         word
         for name in MODELS
-        for one in read_manifest(bundles / name / "1").golden
+        for one in read_manifest(newest(name, bundles)).golden
         for word in one.text.split()
     ]
     dice = random.Random(0)

@@ -26,6 +26,7 @@ import httpx
 import uvloop
 
 from app.machine import cpu_name
+from benchmarks.shipped import described, newest
 
 _PORTS = {"readtrace": 8701, "readtrace, traces": 8701, "plain FastAPI": 8702}
 _EXPLAIN = {"readtrace": "none", "readtrace, traces": "steps", "plain FastAPI": "none"}
@@ -97,7 +98,7 @@ def services(bundles: Path, model: str) -> Iterator[None]:
     plain = [sys.executable, "-m", "uvicorn", "benchmarks.serving.plain:app", "--no-access-log"]
     plain += ["--port", str(_PORTS["plain FastAPI"])]
     variables = os.environ | {
-        "READTRACE_BUNDLE": str(bundles / model / "1"),
+        "READTRACE_BUNDLE": str(newest(model, bundles)),
         "READTRACE_LOG_LEVEL": "warning",
         "READTRACE_WORKER_THREADS": "1",
     }
@@ -147,7 +148,7 @@ def measure(root: Path, bundles: Path, model: str, connections: int, rounds: int
         numbers = {field: round(value, 2) for field, value in asdict(middle).items()}
         rows.append(
             {
-                "model": model,
+                "model": described(newest(model, bundles)),
                 "connections": connections,
                 "service": name,
                 **numbers,

@@ -17,9 +17,9 @@ import pytest
 
 from app.manifest import TOKENIZER
 from app.text import load_tokenizer, tokenize
+from benchmarks.shipped import newest
 from tests.app.test_lifecycle import metric, reload, until
 from tests.app.tiny import FATAL, VOID, write_all, write_fragile
-from tests.readme import BUNDLES
 from tests.service import Server, running_server
 from tests.wire import connect, post
 
@@ -150,7 +150,7 @@ def no_file_can_be_written() -> Iterator[None]:
 
 @pytest.mark.parametrize("name", ["ag-news", "imdb", "sst2"])
 def test_offsets_of_shipped_tokenizers_slice_the_callers_own_text(name: str) -> None:
-    tokenizer = load_tokenizer((BUNDLES / name / "1" / TOKENIZER).read_bytes())
+    tokenizer = load_tokenizer((newest(name) / TOKENIZER).read_bytes())
     for text in ODD_TEXTS:
         cut = tokenize(tokenizer, text, 1000, "error")
         starts, ends = cut.offsets[:, 0], cut.offsets[:, 1]

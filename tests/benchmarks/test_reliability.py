@@ -98,6 +98,7 @@ def test_overload_accounts_for_every_request(tmp_path: Path) -> None:
         "seconds": 1,
         "deadline_seconds": 2,
         "times": 10,
+        "model": "imdb@2, clstm",
     }
     (tmp_path / "overload.json").write_text(json.dumps(report | {"found": {"Readtrace": found}}))
     assert "| Readtrace |" in page(tmp_path)

@@ -23,6 +23,7 @@ from app.scheduler.segments import continues, cut
 from app.scheduler.watch import Watch
 from app.settings import read_settings
 from app.text import tokenize
+from benchmarks.shipped import newest
 from tests.app.scheduler.fakes import Book
 from tests.app.tiny import WORDS, read_whole, write_all, write_phrases
 from tests.readme import BUNDLES
@@ -137,6 +138,6 @@ def test_shipped_models_give_the_same_bits_however_the_text_is_cut(
 def test_segments_equal_the_whole(registry: Registry, bundles: Path, name: str, text: str) -> None:
     model = registry.find(name)
     ids = tokenize(model.tokenizer, text, 10**6, "error").token_ids
-    whole = read_whole(bundles / name / "1", model.manifest.passes, ids)
+    whole = read_whole(newest(name, bundles), model.manifest.passes, ids)
     names = written_names(model)
     assert_same_bits(dict(read_alone(model, text)), whole, names)
