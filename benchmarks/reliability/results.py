@@ -115,8 +115,9 @@ def overload_part(report: dict[str, Any]) -> str:
         "",
         _told(report),
         "",
-        f"Texts of about a thousand words for the shipped model `{report['model']}`. The service has one processor, the",
-        "clients the other. *able*: what 32 clients get that ask again once they are answered. Then so many times as many requests",
+        f"Texts of about a thousand words for the shipped model `{report['model']}`. The service has one processor,",
+        "the clients the other. *able*: what 32 clients get that ask again once they are answered. Then so many times",
+        "as many requests",
         "arrive at random moments, each of a client that leaves after "
         f"{report['deadline_seconds']:g} seconds; Readtrace alone can be told so, and is.",
         "*settled*: without the first five seconds, in which an overload is told from a burst.",

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import gzip
+import itertools
 import json
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from typer.testing import CliRunner
 
 from benchmarks.accuracy import grid as grids
@@ -16,7 +19,7 @@ from benchmarks.accuracy.choosing import write_guide
 from benchmarks.accuracy.claims import Claim, judge, read_claims
 from benchmarks.accuracy.folds import write_fold
 from benchmarks.accuracy.grid import HERE, Row, SetEntry, Unit, read_grid
-from benchmarks.accuracy.plots import draw_plots
+from benchmarks.accuracy.plots import draw_plots, sampling_error, spread_apart
 from benchmarks.accuracy.results import LengthDecile, RowResult, UnitResult, changed_result, read_result
 from benchmarks.accuracy.table import write_table
 from benchmarks.accuracy.train import train_rows
@@ -169,3 +172,18 @@ def test_unknown_rows_are_named() -> None:
 
 def test_units_are_ordered() -> None:
     assert sorted([Unit("fold", 10), Unit("fold", 2)]) == [Unit("fold", 2), Unit("fold", 10)]
+
+
+@given(st.lists(st.floats(0, 1), max_size=40).map(sorted))
+def test_labels_of_a_plot_stay_apart_in_order_and_on_the_panel(heights: list[float]) -> None:
+    places = spread_apart(heights)
+    gaps = [above - below for below, above in itertools.pairwise(places)]
+    assert all(gap >= min(0.05, 0.99 / (len(heights) - 1)) for gap in gaps)
+    assert all(-1e-9 <= place <= 1 for place in places)
+    if all(above - below > 0.1 for below, above in itertools.pairwise(heights)):
+        assert places == pytest.approx(heights)
+
+
+def test_the_error_of_an_accuracy_counts_a_shared_test_split_once_and_every_fold() -> None:
+    assert sampling_error(row_result(seed_1=0.5, seed_2=0.5)) == pytest.approx(2.5)
+    assert sampling_error(row_result(fold_1=0.5, fold_2=0.5, fold_3=0.5, fold_4=0.5)) == pytest.approx(1.25)
