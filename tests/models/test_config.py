@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from models.architectures.clstm import CLSTMConfig
 from models.architectures.leap import LeapLSTMConfig
 from models.architectures.mtlstm import MTLSTMConfig
 from models.config import RunConfig, list_recipes, load_config
@@ -25,8 +26,8 @@ def test_the_papers_sizes_are_in_the_recipes() -> None:
     news, reviews = load_config("ag-news", {}).model, load_config("imdb", {}).model
     assert isinstance(news, LeapLSTMConfig)
     assert (news.hidden, news.filter_widths, news.filters, news.temperature) == (300, (3, 4, 5), 60, 0.1)
-    assert isinstance(reviews, MTLSTMConfig)
-    assert (reviews.groups, reviews.strategy) == (5, "fast_to_slow")
+    assert isinstance(reviews, CLSTMConfig)
+    assert (reviews.hidden, reviews.groups, reviews.readout) == (120, 3, "slowest")
 
 
 def test_news_recipes_differ_in_the_model_only() -> None:
