@@ -52,8 +52,9 @@ def train(config: RunConfig, out: Path, options: RunOptions, console: Console) -
     show_prepared(prepared, console)
     with ConsoleProgress(console) as progress:
         trainer = _trainer(prepared, folder, options, progress)
-        folder.create(prepared.record, prepared.tokenizer, trainer.model.encoder)
-        _finish(trainer, console)
+        with folder.claimed():
+            folder.create(prepared.record, prepared.tokenizer, trainer.model.encoder)
+            _finish(trainer, console)
 
 
 def resume(out: Path, options: RunOptions, console: Console) -> None:
@@ -73,8 +74,9 @@ def resume(out: Path, options: RunOptions, console: Console) -> None:
         )
     with ConsoleProgress(console) as progress:
         trainer = _trainer(prepared, folder, options, progress)
-        trainer.resume()
-        _finish(trainer, console)
+        with folder.claimed():
+            trainer.resume()
+            _finish(trainer, console)
 
 
 def evaluate_file(

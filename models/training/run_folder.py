@@ -7,14 +7,17 @@ weights.safetensors the best weights on dev so far
 metrics.jsonl       a line per evaluation
 curves.png          loss, dev accuracy and skip rate over the epochs
 checkpoint.pt       all that resuming needs
-evaluation-NAME.json  written by `readtrace evaluate`
+evaluation-NAME.json  written by `readtrace evaluate`, of the best weights; better ones remove it
+.lock               held while a training writes here
 """
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import torch
@@ -36,6 +39,7 @@ from models.text.tokenizer import vocabulary
 CONFIG, TOKENIZER, WEIGHTS = "config.json", "tokenizer.json", "weights.safetensors"
 ENCODER = "encoder.json"
 METRICS, CHECKPOINT, CURVES = "metrics.jsonl", "checkpoint.pt", "curves.png"
+_LOCK, _EVALUATIONS = ".lock", "evaluation-*.json"
 
 
 class RunRecord(BaseModel):
@@ -68,6 +72,34 @@ class RunFolder:
         if (self.path / CONFIG).exists():
             raise RunError(f"{self.path} holds a run already: go on with --resume, or choose another --out")
 
+    @contextmanager
+    def claimed(self) -> Iterator[None]:
+        """Be the only training that writes here; a process that is killed lets go by that.
+
+        Raises:
+            RunError: another training writes here, or the folder cannot be written.
+        """
+        self._make()
+        path = self.path / _LOCK
+        try:
+            descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
+        except OSError as error:
+            raise RunError(f"{path}: cannot be written: {error.strerror}") from error
+        try:
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError as error:
+                raise RunError(f"{self.path}: another training is writing here; wait for its end") from error
+            yield
+        finally:
+            os.close(descriptor)
+
+    def _make(self) -> None:
+        try:
+            self.path.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise RunError(f"{self.path}: cannot be made: {error.strerror}") from error
+
     def create(
         self, record: RunRecord, tokenizer: Tokenizer, encoder: PretrainedEncoder | None = None
     ) -> None:
@@ -77,10 +109,7 @@ class RunFolder:
             RunError: the folder holds a run already, or cannot be written.
         """
         self.require_free()
-        try:
-            self.path.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise RunError(f"{self.path}: cannot be made: {error.strerror}") from error
+        self._make()
         self._write_text(TOKENIZER, tokenizer.to_str(pretty=True))
         if encoder is not None:
             self._write_text(ENCODER, json.dumps(encoder.config, indent=2))
@@ -149,8 +178,10 @@ class RunFolder:
             raise RunError(f"{path}: expected the configuration of this run's encoder: {error}") from error
 
     def save_weights(self, weights: dict[str, Tensor]) -> None:
-        """Keep the best weights."""
+        """Keep the best weights; evaluations of earlier ones go, lest a card give them for these."""
         contiguous = {name: tensor.detach().cpu().contiguous() for name, tensor in weights.items()}
+        for evaluation in self.path.glob(_EVALUATIONS):
+            evaluation.unlink(missing_ok=True)
         self._write(WEIGHTS, lambda path: save_file(contiguous, path))
 
     def save_checkpoint(self, state: dict[str, object]) -> None:
@@ -190,7 +221,7 @@ class RunFolder:
         Raises:
             RunError: one of them is damaged.
         """
-        for path in sorted(self.path.glob("evaluation-*.json")):
+        for path in sorted(self.path.glob(_EVALUATIONS)):
             try:
                 report = json.loads(path.read_text(encoding="utf-8"))
             except (OSError, ValueError) as error:

@@ -106,3 +106,18 @@ def test_run_is_never_written_over(data: Path, tmp_path: Path) -> None:
 def test_resume_needs_a_run(tmp_path: Path) -> None:
     with pytest.raises(RunError, match="expected a run folder written by `readtrace train`"):
         resume(tmp_path, OPTIONS, QUIET)
+
+
+def test_two_trainings_do_not_write_one_folder(data: Path, tmp_path: Path) -> None:
+    folder = tiny_run(data, tmp_path / "run", "lstm", "training.epochs=1")
+    with (
+        folder.claimed(),
+        pytest.raises(RunError, match="run: another training is writing here; wait for its end"),
+    ):
+        resume(folder.path, OPTIONS, QUIET)
+    resume(folder.path, OPTIONS, QUIET)
+
+
+def test_two_new_trainings_do_not_write_one_folder(data: Path, tmp_path: Path) -> None:
+    with RunFolder(tmp_path / "run").claimed(), pytest.raises(RunError, match="another training is writing"):
+        tiny_run(data, tmp_path / "run", "lstm", "training.epochs=1")

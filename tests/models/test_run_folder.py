@@ -135,3 +135,20 @@ def test_damaged_evaluation_is_told(folder: RunFolder) -> None:
     (folder.path / "evaluation-test.json").write_text("{", encoding="utf-8")
     with pytest.raises(RunError, match=r"evaluation-test\.json: expected the report of an evaluation"):
         list(folder.evaluations())
+
+
+def test_evaluation_of_earlier_weights_goes_with_them(folder: RunFolder) -> None:
+    weights = build(RECORD.config.model, torch.randn(5, 3), 2).state_dict()
+    folder.save_weights(weights)
+    folder.write_evaluation("test", '{"accuracy": 0.5}')
+    folder.save_weights(weights)
+    assert list(folder.evaluations()) == []
+
+
+def test_folder_that_is_a_file_cannot_be_claimed(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with (
+        pytest.raises(RunError, match="cannot be made: Not a directory"),
+        RunFolder(tmp_path / "file" / "run").claimed(),
+    ):
+        raise AssertionError
