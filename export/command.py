@@ -16,6 +16,7 @@ from tokenizers import Tokenizer
 
 from app.bundle import (
     CARD,
+    LARGEST_TOLERANCE,
     MANIFEST,
     TOKENIZER,
     GoldenDocument,
@@ -29,7 +30,7 @@ from export.card import Comparison, read_comparisons, write_card
 from export.graph import OPSET
 from export.lowering.base import Lowered, array
 from export.lowering.registry import lower
-from export.proof import Proof, TokenIds, prove
+from export.proof import Proof, ProofError, TokenIds, prove
 from export.reading import GraphReader
 from models.data.rows import Columns, read_rows
 from models.errors import ConfigError, RunError
@@ -61,7 +62,7 @@ def export_run(run: Path, options: ExportOptions, console: Console) -> Path:
 
     Raises:
         ReadtraceTrainingError: no run, bad options, or a bundle that exists already.
-        ProofError: the graphs do not give the network's answers.
+        ProofError: the graphs do not give the network's answers, or rounding decides them.
     """
     folder = RunFolder(run)
     record = folder.record()
@@ -81,6 +82,11 @@ def export_run(run: Path, options: ExportOptions, console: Console) -> Path:
     golden_texts = _texts(options.golden, record, tokenizer, longest) if options.golden else texts
     with console.status("proving that the graphs give the network's answers"):
         proof = prove(model, lowered, _encode(tokenizer, texts))
+    if not proof.tolerance <= LARGEST_TOLERANCE:  # NaN fails too
+        raise ProofError(
+            f"{run}: rounding alone moves a probability by more than {LARGEST_TOLERANCE:g} on some document, so a "
+            "bundle could not be checked: did the training diverge? A lower training.learning_rate may help"
+        )
     console.print(f"proof: {proof}", highlight=False)
     target.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=target.parent, prefix=".export-") as partial:

@@ -18,7 +18,7 @@ from models.architectures.lstm import LSTM, LSTMConfig
 from models.architectures.registry import build
 from models.commands import choose_device, evaluate_file
 from models.config import TrainingConfig
-from models.errors import ConfigError, DataError
+from models.errors import ConfigError, DataError, RunError
 from models.preparation import Prepared, prepare
 from models.text.tokenizer import UNKNOWN_ID
 from models.training.run_folder import CURVES, METRICS, WEIGHTS, RunFolder
@@ -232,3 +232,19 @@ def test_device_must_exist(data: Path) -> None:
         with pytest.raises(ConfigError, match="torch finds no CUDA card here; use --device cpu"):
             choose_device("cuda")
     assert choose_device(replace(OPTIONS, device="cpu").device) == torch.device("cpu")
+
+
+def test_training_that_diverges_stops(prepared: Prepared, tmp_path: Path) -> None:
+    trainer = make_trainer(prepared, tmp_path, Recorder(), learning_rate=1e38, epochs=3)
+    with pytest.raises(
+        RunError, match=r"diverged: the training loss is nan in epoch 1, batch \d+; begin anew"
+    ):
+        trainer.train()
+    assert not (tmp_path / WEIGHTS).exists()
+
+
+def test_weights_that_the_last_batch_spoiled_are_not_kept(prepared: Prepared, tmp_path: Path) -> None:
+    trainer = make_trainer(prepared, tmp_path, Recorder(), learning_rate=1e38, epochs=1, batch_size=9999)
+    with pytest.raises(RunError, match="diverged: the dev loss is nan in epoch 1, batch 1"):
+        trainer.train()
+    assert not (tmp_path / WEIGHTS).exists()
