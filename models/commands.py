@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 import torch
 from rich.console import Console
 
-from models.architectures.registry import build
+from models.architectures.registry import build, resolve
 from models.config import RunConfig
 from models.data.documents import BadRows, encode_rows, load_rows
 from models.data.labels import given_labels
@@ -57,21 +58,29 @@ def train(config: RunConfig, out: Path, options: RunOptions, console: Console) -
             _finish(trainer, console)
 
 
-def resume(out: Path, options: RunOptions, console: Console) -> None:
+def resume(out: Path, options: RunOptions, console: Console, config: RunConfig | None = None) -> None:
     """Go on with a run that was stopped; its configuration and tokenizer are those of its folder.
 
+    Args:
+        out: the run folder.
+        options: device, threads, bad rows.
+        console: where the run's measures are shown.
+        config: what is asked for anew, which must be what the run began with; None: nothing is.
+
     Raises:
-        ReadtraceTrainingError: no run in the folder, or its data has changed or gone.
+        ReadtraceTrainingError: no run in the folder, another configuration, or data that has changed or gone.
     """
     folder = RunFolder(out)
     record = folder.record()
+    if config is not None:
+        asked = config.model_copy(update={"model": resolve(config.model, record.mean_length)})
+        if changed := _changed(record.config.model_dump(), asked.model_dump()):
+            raise RunError(
+                f"{out}: --resume expects the options that the run began with, or none of them: {changed}"
+            )
     prepared = prepare(record.config, options.root, options.bad_rows(), console, folder.tokenizer())
-    if prepared.record != record:
-        raise RunError(
-            f"{out}: the data has changed since the run began, with {record.train_documents:,} training and "
-            f"{record.dev_documents:,} dev documents of {record.mean_length:.2f} tokens; found "
-            f"{len(prepared.train):,} and {len(prepared.dev):,} of {prepared.record.mean_length:.2f}"
-        )
+    if changed := _changed(record.model_dump(exclude_none=True), prepared.record.model_dump()):
+        raise RunError(f"{out}: the data has changed since the run began: {changed}")
     with ConsoleProgress(console) as progress:
         trainer = _trainer(prepared, folder, options, progress)
         with folder.claimed():
@@ -137,6 +146,18 @@ def _trainer(
     model = build(config.model, prepared.words, len(prepared.record.labels), known)
     device = choose_device(options.device)
     return Trainer(model.to(device), config.training, prepared.train, prepared.dev, folder, progress)
+
+
+def _changed(began: Mapping[str, object], now: Mapping[str, object], within: str = "") -> str:
+    """The entries of `began` that are others `now`, named with dots; empty where there are none."""
+    found = []
+    for name, old in began.items():
+        new = now.get(name)
+        if isinstance(old, dict) and isinstance(new, dict):
+            found.append(_changed(old | dict.fromkeys(new.keys() - old.keys()), new, f"{within}{name}."))
+        elif old != new:
+            found.append(f"{within}{name} was {old}, is {new}")
+    return "; ".join(entry for entry in found if entry)
 
 
 def _finish(trainer: Trainer, console: Console) -> None:

@@ -87,6 +87,8 @@ def prepare(
         mean_length=mean_length,
         coverage=coverage,
         encoder_sha256=None if pretrained is None else pretrained.sha256,
+        train_sha256=train.sha256,
+        dev_sha256=dev.sha256,
     )
     return Prepared(record, tokenizer, train, dev, words)
 

@@ -67,10 +67,6 @@ def train(
     from models.config import load_config
 
     options = commands.RunOptions(root, device, threads, skip_bad_rows)
-    if resume:
-        with _user_errors():
-            commands.resume(out, options, Console())
-        return
     overrides: dict[str, object] = {
         "data.train": _absolute(train),
         "data.dev": _absolute(dev),
@@ -85,7 +81,15 @@ def train(
         "training.seed": seed,
     }
     with _user_errors():
-        commands.train(load_config(recipe, overrides, settings or []), out, options, Console())
+        asked = recipe or settings or any(value is not None for value in overrides.values())
+        if resume and not asked:
+            commands.resume(out, options, Console())
+            return
+        config = load_config(recipe, overrides, settings or [])
+        if resume:
+            commands.resume(out, options, Console(), config)
+        else:
+            commands.train(config, out, options, Console())
 
 
 def evaluate(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from hashlib import sha256
 from pathlib import Path
 from random import Random
 
@@ -49,6 +50,15 @@ class Documents:
 
     def __len__(self) -> int:
         return len(self.token_ids)
+
+    @property
+    def sha256(self) -> str:
+        """Of token ids, in order, and labels, hexadecimal."""
+        digest = sha256(self.lengths.tobytes())
+        for ids in self.token_ids:
+            digest.update(ids.tobytes())
+        digest.update(self.labels.tobytes())
+        return digest.hexdigest()
 
     @property
     def lengths(self) -> NDArray[np.int64]:

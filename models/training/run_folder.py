@@ -55,6 +55,9 @@ class RunRecord(BaseModel):
     mean_length: float  # tokens of a training document
     coverage: tuple[str, ...]  # a line per file of word vectors
     encoder_sha256: str | None = None  # of the weights that the pretrained encoder came with
+    # of the encoded documents; None in a run that began before it was kept
+    train_sha256: str | None = None
+    dev_sha256: str | None = None
 
 
 class RunFolder:
