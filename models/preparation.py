@@ -62,8 +62,11 @@ def prepare(
         vectors = [(Path(name).name, read_vectors(root / name)) for name in config.vectors.files]
         if tokenizer is None:  # a resumed run's configuration says every size, given or not
             _require_width(config, vectors)
-        train_rows, dev_rows = _read_splits(config, root, bad)
-        labels = _labels(config.data, train_rows)
+        rows, dev_rows = _read_rows(config, root, bad)
+        labels = _labels(config.data, rows)
+        train_rows, dev_rows = (
+            (rows, dev_rows) if dev_rows else split_rows(rows, config.data.dev_fraction, config.training.seed)
+        )
     with console.status("building the vocabulary and encoding the documents"):
         if tokenizer is None and pretrained is not None:
             tokenizer = pretrained.tokenizer
@@ -152,15 +155,14 @@ def _words(
     return torch.from_numpy(embedding), tuple(str(line) for line in coverage)
 
 
-def _read_splits(config: RunConfig, root: Path, bad: BadRows | None) -> tuple[_Rows, _Rows]:
+def _read_rows(config: RunConfig, root: Path, bad: BadRows | None) -> tuple[_Rows, _Rows]:
+    """The rows to train on and the dev rows, none where the first are yet to be split."""
     data = config.data
     if not data.train:
         raise ConfigError("expected labelled training data: give --train FILE")
     columns = Columns(data.text_column, data.label_column)
     train = load_rows([root / name for name in data.train], columns, bad)
-    if data.dev:
-        return train, load_rows([root / name for name in data.dev], columns, bad)
-    return split_rows(train, data.dev_fraction, config.training.seed)
+    return train, load_rows([root / name for name in data.dev], columns, bad) if data.dev else []
 
 
 def _labels(data: DataConfig, rows: _Rows) -> LabelSet:

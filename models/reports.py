@@ -18,9 +18,11 @@ from models.data.documents import BadRows, Documents
 from models.preparation import Prepared
 from models.training.evaluate import Report
 
+_SHOWN_CLASSES = 20
+
 
 def show_prepared(prepared: Prepared, console: Console) -> None:
-    """The data's size, the vectors' coverage, groups that would never run, and windows wider than most texts."""
+    """Size and classes of the data, coverage of the vectors, groups that never run, windows wider than most texts."""
     record = prepared.record
     for line in record.coverage:
         console.print(line, highlight=False)
@@ -30,6 +32,7 @@ def show_prepared(prepared: Prepared, console: Console) -> None:
         f"{record.embedding_shape[0]:,} words known",
         highlight=False,
     )
+    _show_classes(record.labels, prepared.train, console)
     for name, documents in (("training ", prepared.train), ("dev ", prepared.dev)):
         show_shortened(documents, name, console)
     model = record.config.model
@@ -45,6 +48,22 @@ def show_prepared(prepared: Prepared, console: Console) -> None:
             f"longest document has {longest}: it never runs; equation 16 of the MT-LSTM paper allows at "
             f"most {largest_group_count(record.mean_length)} here, which is what model.groups=auto takes",
             style="yellow",
+        )
+
+
+def _show_classes(labels: Sequence[str], documents: Documents, console: Console) -> None:
+    """Documents of each class, quoted so that white space in a name is seen, and classes without any."""
+    counts = np.bincount(documents.labels, minlength=len(labels))
+    told = [f"{label!r} {count:,}" for label, count in zip(labels, counts, strict=True)]
+    more = f" and {len(told) - _SHOWN_CLASSES:,} more" if len(told) > _SHOWN_CLASSES else ""
+    console.print(
+        f"training documents: {', '.join(told[:_SHOWN_CLASSES])}{more}", highlight=False, markup=False
+    )
+    if without := [label for label, count in zip(labels, counts, strict=True) if not count]:
+        console.print(
+            f"warning: no training document for {len(without):,} of the classes: {without[:_SHOWN_CLASSES]}",
+            style="yellow",
+            markup=False,
         )
 
 

@@ -74,7 +74,8 @@ def load_rows(paths: Sequence[Path], columns: Columns, bad: BadRows | None) -> l
     """
     rows = [(path, row) for path in paths for row in read_rows(path, columns, bad)]
     if not rows:
-        raise DataError(paths[0], None, "expected labelled rows, found none")
+        found = "none" if bad is None or not bad.count else f"{bad.count:,} bad ones: {bad.messages[0]}"
+        raise DataError(paths[0], None, f"expected labelled rows, found {found}")
     return rows
 
 
