@@ -32,15 +32,21 @@ OnBad = Callable[[DataError], None]
 
 @dataclass(frozen=True)
 class Columns:
-    """The names of the columns that hold the text and the label."""
+    """The names of the columns that hold the text and the label; None where no labels are read."""
 
     text: str = "text"
-    label: str = "label"
+    label: str | None = "label"
+
+    @property
+    def named(self) -> tuple[tuple[str, str], ...]:
+        """Each column with the option that names it."""
+        text = (self.text, "--text-column")
+        return (text,) if self.label is None else (text, (self.label, "--label-column"))
 
 
 @dataclass(frozen=True)
 class Row:
-    """One labelled document as its file gives it; `line` counts from 1."""
+    """One labelled document as its file gives it, its label empty where none is read; `line` counts from 1."""
 
     text: str
     label: str | int
@@ -173,7 +179,7 @@ def _parquet_records(path: Path, columns: Columns) -> Iterator[tuple[int, Record
         file = ParquetFile(path)
         _require_columns(path, list(file.schema_arrow.names), columns)
         line = 0
-        for batch in file.iter_batches(columns=[columns.text, columns.label]):
+        for batch in file.iter_batches(columns=[name for name, _ in columns.named]):
             for record in _parquet_rows(path, line, batch):
                 line += 1
                 yield line, record
@@ -192,25 +198,27 @@ def _parquet_rows(path: Path, before: int, batch: RecordBatch) -> list[Record]:
 
 
 def _require_columns(path: Path, found: list[str], columns: Columns) -> None:
-    for name, option in ((columns.text, "--text-column"), (columns.label, "--label-column")):
+    for name, option in columns.named:
         if found.count(name) != 1:
             listed = ", ".join(found) or "nothing"
             raise DataError(path, 1, f"expected one column '{name}', found {listed} (name it with {option})")
 
 
 def _row(path: Path, line: int, record: Record, columns: Columns) -> Row:
-    for name, option in ((columns.text, "--text-column"), (columns.label, "--label-column")):
+    for name, option in columns.named:
         if name not in record:
             listed = ", ".join(record) or "nothing"
             raise DataError(path, line, f"expected a field '{name}', found {listed} (name it with {option})")
-    text, label = record[columns.text], record[columns.label]
+    text, label = record[columns.text], "" if columns.label is None else record[columns.label]
     if not isinstance(text, str):
         raise DataError(path, line, f"expected text in '{columns.text}', found {_kind(text)}")
     if not text.strip():
         raise DataError(path, line, f"expected text in '{columns.text}', found nothing but white space")
-    for name, value in ((columns.text, text), (columns.label, str(label))):
+    for (name, _), value in zip(columns.named, (text, str(label)), strict=False):
         if any(map(_is_surrogate, value)):
             raise DataError(path, line, f"expected Unicode text in '{name}', found a lone surrogate")
+    if columns.label is None:
+        return Row(text, "", line)
     if isinstance(label, bool):
         label = str(label).lower()
     if not isinstance(label, str | int) or not str(label).strip():

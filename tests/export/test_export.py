@@ -141,6 +141,20 @@ def test_interrupted_export_leaves_nothing(
     assert [path for path in tmp_path.rglob("*") if path.is_file()] == []
 
 
+def test_bundle_that_another_export_wrote_meanwhile_is_kept(
+    runs: dict[str, RunFolder], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def write_card_late(*given: object) -> str:
+        (tmp_path / "tiny" / "1").mkdir()
+        (tmp_path / "tiny" / "1" / MANIFEST).touch()
+        return "card"
+
+    monkeypatch.setattr(command, "write_card", write_card_late)
+    with pytest.raises(ConfigError, match="exists already: choose another --version, or remove it"):
+        export(runs["lstm"], tmp_path)
+    assert [path.name for path in tmp_path.rglob("*") if path.is_file()] == [MANIFEST]
+
+
 def test_interrupted_copy_leaves_no_bundle(
     runs: dict[str, RunFolder], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -187,6 +201,16 @@ def test_missing_documents_are_told(runs: dict[str, RunFolder], tmp_path: Path) 
     (tmp_path / "empty.jsonl").touch()
     with pytest.raises(RunError, match="expected documents with at least one word, found none"):
         export(runs["lstm"], tmp_path / "bundles", documents=tmp_path / "empty.jsonl")
+
+
+def test_texts_of_the_users_own_need_no_labels(runs: dict[str, RunFolder], tmp_path: Path) -> None:
+    texts = tmp_path / "texts.jsonl"
+    texts.write_text('{"text": "good"}\n{"text": "bad"}\n', encoding="utf-8")
+    _, manifest = export(runs["lstm"], tmp_path / "bundles", golden=texts)
+    assert {document.text for document in manifest.golden} == {"good", "bad"}
+    texts.write_text('{"text": "good"}\n{"txt": "bad"}\n', encoding="utf-8")
+    with pytest.raises(DataError, match="line 2: expected a field 'text', found txt"):
+        export(runs["lstm"], tmp_path / "bundles", golden=texts, version="2")
 
 
 def test_documents_without_a_word_are_left_out(runs: dict[str, RunFolder], tmp_path: Path) -> None:
