@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -27,7 +28,11 @@ from models.training.trainer import Trainer
 
 @dataclass(frozen=True)
 class RunOptions:
-    """Where and how a command runs; nothing here changes a result on the same device."""
+    """Where and how a command runs: nothing of it is kept in a run.
+
+    Results are the same on the same device with the same number of threads; some architectures add up in another
+    order on another number.
+    """
 
     root: Path = Path()  # relative paths of the configuration start here
     device: str = "auto"
@@ -47,12 +52,13 @@ def train(config: RunConfig, out: Path, options: RunOptions, console: Console) -
     """
     folder = RunFolder(out)
     folder.require_free()
+    device = choose_device(options.device)  # before minutes of reading
     bad = options.bad_rows()
     prepared = prepare(config, options.root, bad, console)
     show_bad_rows(bad, console)
     show_prepared(prepared, console)
     with ConsoleProgress(console) as progress:
-        trainer = _trainer(prepared, folder, options, progress)
+        trainer = _trainer(prepared, folder, options, device, progress)
         with folder.claimed():
             folder.create(prepared.record, prepared.tokenizer, trainer.model.encoder)
             _finish(trainer, console)
@@ -78,11 +84,12 @@ def resume(out: Path, options: RunOptions, console: Console, config: RunConfig |
             raise RunError(
                 f"{out}: --resume expects the options that the run began with, or none of them: {changed}"
             )
+    device = choose_device(options.device)
     prepared = prepare(record.config, options.root, options.bad_rows(), console, folder.tokenizer())
     if changed := _changed(record.model_dump(exclude_none=True), prepared.record.model_dump()):
         raise RunError(f"{out}: the data has changed since the run began: {changed}")
     with ConsoleProgress(console) as progress:
-        trainer = _trainer(prepared, folder, options, progress)
+        trainer = _trainer(prepared, folder, options, device, progress)
         with folder.claimed():
             trainer.resume()
             _finish(trainer, console)
@@ -97,13 +104,16 @@ def evaluate_file(
         run: the run folder.
         data: the labelled file; its labels are class names or their positions.
         columns: None for those of the training file.
-        name: the split's name in the report, `test` for instance; None for the file's name.
+        name: the split's name in the report, `test` for instance; None for the file's name up to its first dot.
         options: device, threads, bad rows.
         console: where the measures are shown.
 
     Raises:
-        ReadtraceTrainingError: no run, or a file that cannot be used.
+        ReadtraceTrainingError: no run, or a name or file that cannot be used.
     """
+    split = name or data.name.split(".")[0]
+    if not re.fullmatch(r"[^/\0]{1,100}", split):
+        raise ConfigError(f"--name: expected 1 to 100 characters without a slash, found '{split}'")
     folder = RunFolder(run)
     record = folder.record()
     torch.set_num_threads(options.threads)
@@ -118,7 +128,6 @@ def evaluate_file(
     show_shortened(documents, "", console)
     report = evaluate(model, documents, device)
     show_report(report, record.labels, console)
-    split = name or data.name.split(".")[0]
     folder.write_evaluation(split, json.dumps({"file": data.name, **report.as_dict()}, indent=2))
     return report
 
@@ -137,14 +146,17 @@ def choose_device(name: str) -> torch.device:
 
 
 def _trainer(
-    prepared: Prepared, folder: RunFolder, options: RunOptions, progress: ConsoleProgress
+    prepared: Prepared,
+    folder: RunFolder,
+    options: RunOptions,
+    device: torch.device,
+    progress: ConsoleProgress,
 ) -> Trainer:
     torch.set_num_threads(options.threads)
     config = prepared.record.config
     torch.manual_seed(config.training.seed)
     known = vocabulary(prepared.tokenizer)
     model = build(config.model, prepared.words, len(prepared.record.labels), known)
-    device = choose_device(options.device)
     return Trainer(model.to(device), config.training, prepared.train, prepared.dev, folder, progress)
 
 

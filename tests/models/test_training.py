@@ -16,7 +16,7 @@ from models.architectures.base import Answer, Architecture, WordSource
 from models.architectures.leap import LeapLSTMConfig
 from models.architectures.lstm import LSTM, LSTMConfig
 from models.architectures.registry import build
-from models.commands import choose_device, evaluate_file
+from models.commands import RunOptions, choose_device, evaluate_file, train
 from models.config import TrainingConfig
 from models.errors import ConfigError, DataError, RunError
 from models.preparation import Prepared, prepare
@@ -223,6 +223,17 @@ def test_evaluation_is_kept_in_the_run_folder(data: Path, tmp_path: Path) -> Non
     test.write_text("text,label\nfine,neutral\n", encoding="utf-8")
     with pytest.raises(DataError, match=r"line 2: expected one of the classes \['negative', 'positive'\]"):
         evaluate_file(folder.path, test, None, None, OPTIONS, QUIET)
+
+
+@pytest.mark.parametrize("name", ["../up", "a/b", "x" * 101])
+def test_evaluation_that_cannot_be_kept_is_refused_before_the_work(tmp_path: Path, name: str) -> None:
+    with pytest.raises(ConfigError, match="--name: expected 1 to 100 characters without a slash, found"):
+        evaluate_file(tmp_path / "no run", tmp_path / "no file", None, name, OPTIONS, QUIET)
+
+
+def test_device_is_looked_for_before_the_data_is_read(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="--device expects auto, cpu or cuda, found 'tpu'"):
+        train(tiny_config(tmp_path / "missing.csv", "lstm"), tmp_path, RunOptions(device="tpu"), QUIET)
 
 
 def test_device_must_exist(data: Path) -> None:
