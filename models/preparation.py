@@ -16,7 +16,7 @@ from models.config import DataConfig, RunConfig
 from models.data.documents import BadRows, Documents, encode_rows, load_rows, split_rows
 from models.data.labels import LabelSet, found_labels, given_labels
 from models.data.rows import Columns, Row
-from models.errors import ConfigError
+from models.errors import ConfigError, EncoderError
 from models.text.encoder import (
     PretrainedEncoder,
     encoder_folder,
@@ -74,6 +74,7 @@ def prepare(
             known = _vector_words(vectors, config.tokenizer.lowercase)
             tokenizer = build_tokenizer((row.text for _, row in train_rows), config.tokenizer, known)
         most = None if pretrained is None else pretrained.encoder.positions
+        _require_room(config, tokenizer)
         longest = min((limit for limit in (config.training.longest, most) if limit), default=None)
         train = encode_rows(train_rows, labels, tokenizer, bad, longest)
         # label_map says what the training file's labels mean; a dev file of its own speaks in class names
@@ -119,7 +120,26 @@ def _read_encoder(config: RunConfig, root: Path) -> _Pretrained | None:
             "training.word_dropout and schedule_mask_start make words of a table unknown; on an encoder expected 0"
         )
     folder = encoder_folder(name, root)
-    return _Pretrained(read_encoder(folder), read_tokenizer(folder), weights_sha256(folder))
+    encoder, tokenizer = read_encoder(folder), read_tokenizer(folder)
+    if (most := max(tokenizer.get_vocab().values(), default=-1)) >= encoder.vocabulary:
+        raise EncoderError(
+            f"{folder}: expected a tokenizer of at most the encoder's {encoder.vocabulary:,} tokens, found the "
+            f"token id {most:,}"
+        )
+    return _Pretrained(encoder, tokenizer, weights_sha256(folder))
+
+
+def _require_room(config: RunConfig, tokenizer: Tokenizer) -> None:
+    """Make sure that a training document that is cut keeps a word beside what the tokenizer adds.
+
+    Raises:
+        ConfigError: it would not.
+    """
+    added, longest = tokenizer.num_special_tokens_to_add(is_pair=False), config.training.longest
+    if longest is not None and longest <= added:
+        raise ConfigError(
+            f"training.longest: expected more than the {added} tokens that the tokenizer adds, found {longest}"
+        )
 
 
 def _require_width(config: RunConfig, vectors: Sequence[tuple[str, WordVectors]]) -> None:
