@@ -121,7 +121,8 @@ def export(
     bundles: Annotated[Path, typer.Option(help="Folder that takes NAME/VERSION/.")] = Path("bundles"),
     version: Annotated[str, typer.Option(help="Numbers with dots.")] = "1",
     documents: Annotated[
-        Path | None, typer.Option(help="Real texts for the proof; else the dev split.")
+        Path | None,
+        typer.Option(help="Real texts for the proof; else the dev file's, or the training file's."),
     ] = None,
     golden: Annotated[
         Path | None,
