@@ -69,6 +69,10 @@ def export_run(run: Path, options: ExportOptions, console: Console) -> Path:
     folder = RunFolder(run)
     record = folder.record()
     target = _free_target(options)
+    if folder.unfinished():
+        console.print(
+            f"warning: the training of {run} has not ended; these are its best weights so far", style="yellow"
+        )
     comparisons = read_comparisons(options.compare) if options.compare else []
     model = folder.model()
     stored = (

@@ -67,13 +67,15 @@ class RunFolder:
         self.path = path
 
     def require_free(self) -> None:
-        """Make sure that no run is here yet.
+        """Make sure that no run is here yet, and nothing of one that a later --resume would go on from.
 
         Raises:
-            RunError: the folder holds a run already.
+            RunError: the folder holds a run already, or a part of one.
         """
         if (self.path / CONFIG).exists():
             raise RunError(f"{self.path} holds a run already: go on with --resume, or choose another --out")
+        if left := [name for name in (WEIGHTS, METRICS, CHECKPOINT) if (self.path / name).exists()]:
+            raise RunError(f"{self.path} holds {', '.join(left)} of another run: choose another --out")
 
     @contextmanager
     def claimed(self) -> Iterator[None]:
@@ -205,6 +207,15 @@ class RunFolder:
         except Exception as error:  # torch raises whatever the damage makes it stumble over
             raise RunError(f"{path}: expected a checkpoint, found a damaged file: {error}") from error
         return state
+
+    def unfinished(self) -> bool:
+        """Whether the last checkpoint says that the training has not ended; false where none can be read."""
+        try:
+            state = self.load_checkpoint()
+        except RunError:
+            return False
+        position = None if state is None else state.get("position")
+        return isinstance(position, dict) and not position.get("finished")
 
     def write_metrics(self, lines: list[dict[str, object]]) -> None:
         """Write the metrics of all evaluations so far."""

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from dataclasses import replace
 from pathlib import Path
 
@@ -193,6 +194,22 @@ def test_run_without_weights_is_told(data: Path, tmp_path: Path) -> None:
     (run.path / WEIGHTS).unlink()
     with pytest.raises(RunError, match="the run has not finished its first evaluation"):
         export(run, tmp_path / "bundles")
+
+
+def test_training_that_has_not_ended_is_told(
+    runs: dict[str, RunFolder], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = RunFolder(Path(shutil.copytree(runs["lstm"].path, tmp_path / "run")))
+    state = run.load_checkpoint()
+    assert state is not None
+    assert isinstance(state["position"], dict)
+    options = ExportOptions("tiny", bundles=tmp_path / "bundles")
+    export_run(run.path, options, Console())
+    assert "has not ended" not in capsys.readouterr().out
+    state["position"]["finished"] = False
+    run.save_checkpoint(state)
+    export_run(run.path, replace(options, version="2"), Console())
+    assert "has not ended; these are its best weights so far" in capsys.readouterr().out.replace("\n", " ")
 
 
 def test_missing_documents_are_told(runs: dict[str, RunFolder], tmp_path: Path) -> None:

@@ -42,6 +42,14 @@ def test_record_and_tokenizer_are_kept(folder: RunFolder) -> None:
     assert folder.tokenizer().to_str() == TOKENIZER.to_str()
 
 
+@pytest.mark.parametrize("name", [WEIGHTS, METRICS, CHECKPOINT])
+def test_folder_with_a_part_of_a_run_is_not_free(tmp_path: Path, name: str) -> None:
+    """A run killed before its first checkpoint would else go on from that of another."""
+    (tmp_path / name).touch()
+    with pytest.raises(RunError, match=f"holds {name} of another run: choose another --out"):
+        RunFolder(tmp_path).require_free()
+
+
 def test_full_disk_leaves_the_old_file_whole(folder: RunFolder) -> None:
     folder.write_metrics([{"epoch": 1}])
 
@@ -76,6 +84,7 @@ def test_damaged_checkpoint_is_told(folder: RunFolder, content: bytes) -> None:
     (folder.path / CHECKPOINT).write_bytes(content)
     with pytest.raises(RunError, match="expected a checkpoint, found a damaged file"):
         folder.load_checkpoint()
+    assert not folder.unfinished()
 
 
 def test_weights_come_back_with_word_vectors_as_a_bundle_stores_them(folder: RunFolder) -> None:
