@@ -110,8 +110,19 @@ def show_bad_rows(bad: BadRows | None, console: Console) -> None:
             console.print(f"  {message}", highlight=False, markup=False)
 
 
+def _by_class(confusion: Sequence[Sequence[int]], labels: Sequence[str]) -> Table:
+    """What a confusion matrix says that is too wide to be shown; the run folder has all of it."""
+    table = Table("class", "documents", "right", "most often taken for", title="by class")
+    for index, (label, counts) in enumerate(zip(labels, confusion, strict=True)):
+        wrong = [0 if other == index else count for other, count in enumerate(counts)]
+        most = int(np.argmax(wrong))
+        mistake = f"{labels[most]} ({wrong[most]:,})" if wrong[most] else ""
+        table.add_row(label, f"{sum(counts):,}", f"{counts[index]:,}", mistake)
+    return table
+
+
 def show_report(report: Report, labels: Sequence[str], console: Console) -> None:
-    """Measures, confusion matrix and accuracy by length, as tables."""
+    """Measures, confusion matrix (where it is too wide, mistakes by class) and accuracy by length, as tables."""
     summary = Table(show_header=False)
     for name, value in report.as_dict().items():
         if isinstance(value, float | int):
@@ -122,7 +133,9 @@ def show_report(report: Report, labels: Sequence[str], console: Console) -> None
     confusion = Table("true \\ predicted", *labels, title="confusion")
     for label, counts in zip(labels, report.confusion, strict=True):
         confusion.add_row(label, *(f"{count:,}" for count in counts))
-    console.print(confusion)
+    unbounded = console.options.update_width(10**6)  # a measure is cut at the width
+    fits = console.measure(confusion, options=unbounded).maximum <= console.width
+    console.print(confusion if fits else _by_class(report.confusion, labels))
     deciles = Table("tokens", "documents", "accuracy", title="accuracy by length")
     for part in report.accuracy_by_length:
         span = f"{part['shortest']:.0f}-{part['longest']:.0f}"

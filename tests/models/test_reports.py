@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from io import StringIO
 from pathlib import Path
 
+import numpy as np
 import pytest
 from rich.console import Console
 
@@ -13,6 +15,8 @@ from models.config import load_config
 from models.data.documents import split_rows
 from models.data.rows import Row
 from models.errors import ConfigError, DataError, VectorsError
+from models.reports import show_report
+from models.training.evaluate import Report
 from models.training.progress import ConsoleProgress
 from tests.models.tiny_run import OPTIONS, tiny_config, tiny_run, write_documents
 
@@ -210,3 +214,17 @@ def test_terminal_gets_a_bar_with_measures_and_speed() -> None:
         progress.bar.refresh()
     for words in ("epoch 2/5", "2/3", "loss 0.5000", "skip 0.61", "docs/s"):
         assert words in written.getvalue()
+
+
+def test_confusion_too_wide_for_the_terminal_is_told_by_class() -> None:
+    labels = [f"class {number}" for number in range(30)]
+    confusion = np.zeros((30, 30), dtype=int)
+    confusion[4, 4], confusion[4, 6], confusion[4, 7] = 10, 3, 2
+    report = Report(15, 0.5, 0.5, 1.0, 0.1, None, confusion.tolist(), [])
+    told, written = console()
+    show_report(report, labels, told)
+    assert "confusion" not in written.getvalue()
+    assert re.search(r"class 4 +│ 15 +│ 10 +│ class 6 \(3\)", written.getvalue())
+    few = Report(15, 0.5, 0.5, 1.0, 0.1, None, confusion[4:8, 4:8].tolist(), [])
+    show_report(few, labels[4:8], told)
+    assert "confusion" in written.getvalue()
