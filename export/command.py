@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import tempfile
@@ -15,13 +16,14 @@ from rich.console import Console
 from tokenizers import Tokenizer
 
 from app.bundle import CARD, MANIFEST, file_sha256
-from app.manifest import TOKENIZER, GoldenDocument, Manifest, Name, Training, Version
+from app.manifest import LARGEST_TOLERANCE, TOKENIZER, GoldenDocument, Manifest, Name, Training, Version
 from export.card import Comparison, read_comparisons, write_card
 from export.graph import OPSET
 from export.lowering.base import Lowered, array
 from export.lowering.registry import lower
-from export.proof import Proof, TokenIds, prove
+from export.proof import Proof, ProofError, TokenIds, prove
 from export.reading import GraphReader
+from models.data.documents import BadRows
 from models.data.rows import Columns, read_rows
 from models.errors import ConfigError, RunError
 from models.text.storage import store_vectors
@@ -52,11 +54,15 @@ def export_run(run: Path, options: ExportOptions, console: Console) -> Path:
 
     Raises:
         ReadtraceTrainingError: no run, bad options, or a bundle that exists already.
-        ProofError: the graphs do not give the network's answers.
+        ProofError: the graphs do not give the network's answers, or rounding decides them.
     """
     folder = RunFolder(run)
     record = folder.record()
     target = _free_target(options)
+    if folder.unfinished():
+        console.print(
+            f"warning: the training of {run} has not ended; these are its best weights so far", style="yellow"
+        )
     comparisons = read_comparisons(options.compare) if options.compare else []
     model = folder.model()
     stored = (
@@ -72,6 +78,11 @@ def export_run(run: Path, options: ExportOptions, console: Console) -> Path:
     golden_texts = _texts(options.golden, record, tokenizer, longest) if options.golden else texts
     with console.status("proving that the graphs give the network's answers"):
         proof = prove(model, lowered, _encode(tokenizer, texts))
+    if not proof.tolerance <= LARGEST_TOLERANCE:  # NaN fails too
+        raise ProofError(
+            f"{run}: rounding alone moves a probability by more than {LARGEST_TOLERANCE:g} on some document, so a "
+            "bundle could not be checked: did the training diverge? A lower training.learning_rate may help"
+        )
     console.print(f"proof: {proof}", highlight=False)
     target.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=target.parent, prefix=".export-") as partial:
@@ -80,7 +91,12 @@ def export_run(run: Path, options: ExportOptions, console: Console) -> Path:
         _write(
             bundle, folder, options, lowered, (proof, comparisons), _golden(lowered, golden_texts, tokenizer)
         )
-        bundle.rename(target)  # whole, or not at all
+        try:
+            bundle.rename(target)  # whole, or not at all
+        except OSError as error:
+            if error.errno in (errno.ENOTEMPTY, errno.EEXIST):
+                raise _exists(target) from error
+            raise
     size = sum(path.stat().st_size for path in target.iterdir())
     console.print(
         f"bundle {options.name}@{options.version} in {target} ({size / 1e6:.1f} MB)", highlight=False
@@ -96,24 +112,31 @@ def _free_target(options: ExportOptions) -> Path:
             raise ConfigError(f"{option}: {error.errors()[0]['msg']}, found '{value}'") from error
     target = options.bundles / options.name / options.version
     if target.exists():
-        raise ConfigError(f"{target} exists already: choose another --version, or remove it")
+        raise _exists(target)
     return target
+
+
+def _exists(target: Path) -> ConfigError:
+    return ConfigError(f"{target} exists already: choose another --version, or remove it")
 
 
 def _real_texts(record: RunRecord, options: ExportOptions, tokenizer: Tokenizer, longest: int) -> list[str]:
     """A seeded choice of real texts."""
     data = record.config.data
-    texts = _texts(
-        options.documents or options.root / (data.dev or data.train)[0], record, tokenizer, longest
-    )
+    if options.documents:
+        texts = _texts(options.documents, record, tokenizer, longest)
+    else:  # its bad rows were told when the run was trained
+        texts = _texts(options.root / (data.dev or data.train)[0], record, tokenizer, longest, BadRows())
     order = np.random.default_rng(0).permutation(len(texts))[:_REAL_DOCUMENTS]
     return [texts[index] for index in order]
 
 
-def _texts(path: Path, record: RunRecord, tokenizer: Tokenizer, longest: int) -> list[str]:
-    """The texts of a file, those without a word or beyond the longest document left out."""
-    columns = Columns(record.config.data.text_column, record.config.data.label_column)
-    texts = [row.text for row in read_rows(path, columns, on_bad=lambda error: None)]
+def _texts(
+    path: Path, record: RunRecord, tokenizer: Tokenizer, longest: int, bad: BadRows | None = None
+) -> list[str]:
+    """The texts of a file, those without a word or beyond the longest document left out; labels are not read."""
+    columns = Columns(record.config.data.text_column, label=None)
+    texts = [row.text for row in read_rows(path, columns, bad)]
     encodings = zip(texts, tokenizer.encode_batch_fast(texts), strict=True)
     known = [
         text for text, found in encodings if not all(found.special_tokens_mask) and len(found) <= longest

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import json
+import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 import torch
 from rich.console import Console
 
-from models.architectures.registry import build
+from models.architectures.registry import build, resolve
 from models.config import RunConfig
 from models.data.documents import BadRows, encode_rows, load_rows
 from models.data.labels import given_labels
@@ -26,7 +28,11 @@ from models.training.trainer import Trainer
 
 @dataclass(frozen=True)
 class RunOptions:
-    """Where and how a command runs; nothing here changes a result on the same device."""
+    """Where and how a command runs: nothing of it is kept in a run.
+
+    Results are the same on the same device with the same number of threads; some architectures add up in another
+    order on another number.
+    """
 
     root: Path = Path()  # relative paths of the configuration start here
     device: str = "auto"
@@ -46,35 +52,47 @@ def train(config: RunConfig, out: Path, options: RunOptions, console: Console) -
     """
     folder = RunFolder(out)
     folder.require_free()
+    device = choose_device(options.device)  # before minutes of reading
     bad = options.bad_rows()
     prepared = prepare(config, options.root, bad, console)
     show_bad_rows(bad, console)
     show_prepared(prepared, console)
     with ConsoleProgress(console) as progress:
-        trainer = _trainer(prepared, folder, options, progress)
-        folder.create(prepared.record, prepared.tokenizer, trainer.model.encoder)
-        _finish(trainer, console)
+        trainer = _trainer(prepared, folder, options, device, progress)
+        with folder.claimed():
+            folder.create(prepared.record, prepared.tokenizer, trainer.model.encoder)
+            _finish(trainer, console)
 
 
-def resume(out: Path, options: RunOptions, console: Console) -> None:
+def resume(out: Path, options: RunOptions, console: Console, config: RunConfig | None = None) -> None:
     """Go on with a run that was stopped; its configuration and tokenizer are those of its folder.
 
+    Args:
+        out: the run folder.
+        options: device, threads, bad rows.
+        console: where the run's measures are shown.
+        config: what is asked for anew, which must be what the run began with; None: nothing is.
+
     Raises:
-        ReadtraceTrainingError: no run in the folder, or its data has changed or gone.
+        ReadtraceTrainingError: no run in the folder, another configuration, or data that has changed or gone.
     """
     folder = RunFolder(out)
     record = folder.record()
+    if config is not None:
+        asked = config.model_copy(update={"model": resolve(config.model, record.mean_length)})
+        if changed := _changed(record.config.model_dump(), asked.model_dump()):
+            raise RunError(
+                f"{out}: --resume expects the options that the run began with, or none of them: {changed}"
+            )
+    device = choose_device(options.device)
     prepared = prepare(record.config, options.root, options.bad_rows(), console, folder.tokenizer())
-    if prepared.record != record:
-        raise RunError(
-            f"{out}: the data has changed since the run began, with {record.train_documents:,} training and "
-            f"{record.dev_documents:,} dev documents of {record.mean_length:.2f} tokens; found "
-            f"{len(prepared.train):,} and {len(prepared.dev):,} of {prepared.record.mean_length:.2f}"
-        )
+    if changed := _changed(record.model_dump(exclude_none=True), prepared.record.model_dump()):
+        raise RunError(f"{out}: the data has changed since the run began: {changed}")
     with ConsoleProgress(console) as progress:
-        trainer = _trainer(prepared, folder, options, progress)
-        trainer.resume()
-        _finish(trainer, console)
+        trainer = _trainer(prepared, folder, options, device, progress)
+        with folder.claimed():
+            trainer.resume()
+            _finish(trainer, console)
 
 
 def evaluate_file(
@@ -86,13 +104,16 @@ def evaluate_file(
         run: the run folder.
         data: the labelled file; its labels are class names or their positions.
         columns: None for those of the training file.
-        name: the split's name in the report, `test` for instance; None for the file's name.
+        name: the split's name in the report, `test` for instance; None for the file's name up to its first dot.
         options: device, threads, bad rows.
         console: where the measures are shown.
 
     Raises:
-        ReadtraceTrainingError: no run, or a file that cannot be used.
+        ReadtraceTrainingError: no run, or a name or file that cannot be used.
     """
+    split = name or data.name.split(".")[0]
+    if not re.fullmatch(r"[^/\0]{1,100}", split):
+        raise ConfigError(f"--name: expected 1 to 100 characters without a slash, found '{split}'")
     folder = RunFolder(run)
     record = folder.record()
     torch.set_num_threads(options.threads)
@@ -107,7 +128,6 @@ def evaluate_file(
     show_shortened(documents, "", console)
     report = evaluate(model, documents, device)
     show_report(report, record.labels, console)
-    split = name or data.name.split(".")[0]
     folder.write_evaluation(split, json.dumps({"file": data.name, **report.as_dict()}, indent=2))
     return report
 
@@ -126,15 +146,30 @@ def choose_device(name: str) -> torch.device:
 
 
 def _trainer(
-    prepared: Prepared, folder: RunFolder, options: RunOptions, progress: ConsoleProgress
+    prepared: Prepared,
+    folder: RunFolder,
+    options: RunOptions,
+    device: torch.device,
+    progress: ConsoleProgress,
 ) -> Trainer:
     torch.set_num_threads(options.threads)
     config = prepared.record.config
     torch.manual_seed(config.training.seed)
     known = vocabulary(prepared.tokenizer)
     model = build(config.model, prepared.words, len(prepared.record.labels), known)
-    device = choose_device(options.device)
     return Trainer(model.to(device), config.training, prepared.train, prepared.dev, folder, progress)
+
+
+def _changed(began: Mapping[str, object], now: Mapping[str, object], within: str = "") -> str:
+    """The entries of `began` that are others `now`, named with dots; empty where there are none."""
+    found = []
+    for name, old in began.items():
+        new = now.get(name)
+        if isinstance(old, dict) and isinstance(new, dict):
+            found.append(_changed(old | dict.fromkeys(new.keys() - old.keys()), new, f"{within}{name}."))
+        elif old != new:
+            found.append(f"{within}{name} was {old}, is {new}")
+    return "; ".join(entry for entry in found if entry)
 
 
 def _finish(trainer: Trainer, console: Console) -> None:

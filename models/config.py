@@ -5,7 +5,7 @@ from __future__ import annotations
 import tomllib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Literal
+from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
@@ -18,7 +18,7 @@ RECIPES = Path(__file__).parent / "recipes"
 
 
 class _Config(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
 
 class DataConfig(_Config):
@@ -35,7 +35,7 @@ class DataConfig(_Config):
     # label as written -> class name; an empty name leaves the row out. For the training files only.
     label_map: dict[str, str] = {}
     # the sentiment of each class from -1 to 1, in label order; none: the classes have no polarity
-    polarity: tuple[float, ...] = ()
+    polarity: tuple[Annotated[float, Field(ge=-1, le=1)], ...] = ()
 
 
 class VectorsConfig(_Config):
@@ -77,7 +77,7 @@ class TrainingConfig(_Config):
     label_smoothing: float = Field(0.0, ge=0, lt=1)
     longest: int | None = Field(None, ge=1)  # tokens of a training document that are read; None: all
     evaluations_per_epoch: int = Field(1, ge=1)
-    seed: int = 1
+    seed: int = Field(1, ge=0, lt=2**63)
 
 
 class RunConfig(_Config):
@@ -160,7 +160,10 @@ def _parse_value(text: str) -> object:
 
 def _explain(problem: Mapping[str, object]) -> str:
     location = problem["loc"]
-    key = ".".join(str(part) for part in location) if isinstance(location, tuple) else str(location)
+    assert isinstance(location, tuple)
+    if location[0] == "model":
+        location = location[:1] + location[2:]  # without the architecture, which no setting's name has
+    key = ".".join(map(str, location))
     if problem["type"] == "extra_forbidden":
         return f"no setting '{key}'"
     return f"setting '{key}': {problem['msg']}, found {problem['input']!r}"

@@ -16,7 +16,7 @@ from models.config import DataConfig, RunConfig
 from models.data.documents import BadRows, Documents, encode_rows, load_rows, split_rows
 from models.data.labels import LabelSet, found_labels, given_labels
 from models.data.rows import Columns, Row
-from models.errors import ConfigError
+from models.errors import ConfigError, EncoderError
 from models.text.encoder import (
     PretrainedEncoder,
     encoder_folder,
@@ -62,8 +62,11 @@ def prepare(
         vectors = [(Path(name).name, read_vectors(root / name)) for name in config.vectors.files]
         if tokenizer is None:  # a resumed run's configuration says every size, given or not
             _require_width(config, vectors)
-        train_rows, dev_rows = _read_splits(config, root, bad)
-        labels = _labels(config.data, train_rows)
+        rows, dev_rows = _read_rows(config, root, bad)
+        labels = _labels(config.data, rows)
+        train_rows, dev_rows = (
+            (rows, dev_rows) if dev_rows else split_rows(rows, config.data.dev_fraction, config.training.seed)
+        )
     with console.status("building the vocabulary and encoding the documents"):
         if tokenizer is None and pretrained is not None:
             tokenizer = pretrained.tokenizer
@@ -71,6 +74,7 @@ def prepare(
             known = _vector_words(vectors, config.tokenizer.lowercase)
             tokenizer = build_tokenizer((row.text for _, row in train_rows), config.tokenizer, known)
         most = None if pretrained is None else pretrained.encoder.positions
+        _require_room(config, tokenizer)
         longest = min((limit for limit in (config.training.longest, most) if limit), default=None)
         train = encode_rows(train_rows, labels, tokenizer, bad, longest)
         # label_map says what the training file's labels mean; a dev file of its own speaks in class names
@@ -87,6 +91,8 @@ def prepare(
         mean_length=mean_length,
         coverage=coverage,
         encoder_sha256=None if pretrained is None else pretrained.sha256,
+        train_sha256=train.sha256,
+        dev_sha256=dev.sha256,
     )
     return Prepared(record, tokenizer, train, dev, words)
 
@@ -114,7 +120,26 @@ def _read_encoder(config: RunConfig, root: Path) -> _Pretrained | None:
             "training.word_dropout and schedule_mask_start make words of a table unknown; on an encoder expected 0"
         )
     folder = encoder_folder(name, root)
-    return _Pretrained(read_encoder(folder), read_tokenizer(folder), weights_sha256(folder))
+    encoder, tokenizer = read_encoder(folder), read_tokenizer(folder)
+    if (most := max(tokenizer.get_vocab().values(), default=-1)) >= encoder.vocabulary:
+        raise EncoderError(
+            f"{folder}: expected a tokenizer of at most the encoder's {encoder.vocabulary:,} tokens, found the "
+            f"token id {most:,}"
+        )
+    return _Pretrained(encoder, tokenizer, weights_sha256(folder))
+
+
+def _require_room(config: RunConfig, tokenizer: Tokenizer) -> None:
+    """Make sure that a training document that is cut keeps a word beside what the tokenizer adds.
+
+    Raises:
+        ConfigError: it would not.
+    """
+    added, longest = tokenizer.num_special_tokens_to_add(is_pair=False), config.training.longest
+    if longest is not None and longest <= added:
+        raise ConfigError(
+            f"training.longest: expected more than the {added} tokens that the tokenizer adds, found {longest}"
+        )
 
 
 def _require_width(config: RunConfig, vectors: Sequence[tuple[str, WordVectors]]) -> None:
@@ -150,15 +175,14 @@ def _words(
     return torch.from_numpy(embedding), tuple(str(line) for line in coverage)
 
 
-def _read_splits(config: RunConfig, root: Path, bad: BadRows | None) -> tuple[_Rows, _Rows]:
+def _read_rows(config: RunConfig, root: Path, bad: BadRows | None) -> tuple[_Rows, _Rows]:
+    """The rows to train on and the dev rows, none where the first are yet to be split."""
     data = config.data
     if not data.train:
         raise ConfigError("expected labelled training data: give --train FILE")
     columns = Columns(data.text_column, data.label_column)
     train = load_rows([root / name for name in data.train], columns, bad)
-    if data.dev:
-        return train, load_rows([root / name for name in data.dev], columns, bad)
-    return split_rows(train, data.dev_fraction, config.training.seed)
+    return train, load_rows([root / name for name in data.dev], columns, bad) if data.dev else []
 
 
 def _labels(data: DataConfig, rows: _Rows) -> LabelSet:

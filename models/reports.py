@@ -18,9 +18,11 @@ from models.data.documents import BadRows, Documents
 from models.preparation import Prepared
 from models.training.evaluate import Report
 
+_SHOWN_CLASSES = 20
+
 
 def show_prepared(prepared: Prepared, console: Console) -> None:
-    """The data's size, the vectors' coverage, groups that would never run, and windows wider than most texts."""
+    """Size and classes of the data, coverage of the vectors, groups that never run, windows wider than most texts."""
     record = prepared.record
     for line in record.coverage:
         console.print(line, highlight=False)
@@ -30,6 +32,7 @@ def show_prepared(prepared: Prepared, console: Console) -> None:
         f"{record.embedding_shape[0]:,} words known",
         highlight=False,
     )
+    _show_classes(record.labels, prepared.train, console)
     for name, documents in (("training ", prepared.train), ("dev ", prepared.dev)):
         show_shortened(documents, name, console)
     model = record.config.model
@@ -45,6 +48,22 @@ def show_prepared(prepared: Prepared, console: Console) -> None:
             f"longest document has {longest}: it never runs; equation 16 of the MT-LSTM paper allows at "
             f"most {largest_group_count(record.mean_length)} here, which is what model.groups=auto takes",
             style="yellow",
+        )
+
+
+def _show_classes(labels: Sequence[str], documents: Documents, console: Console) -> None:
+    """Documents of each class, quoted so that white space in a name is seen, and classes without any."""
+    counts = np.bincount(documents.labels, minlength=len(labels))
+    told = [f"{label!r} {count:,}" for label, count in zip(labels, counts, strict=True)]
+    more = f" and {len(told) - _SHOWN_CLASSES:,} more" if len(told) > _SHOWN_CLASSES else ""
+    console.print(
+        f"training documents: {', '.join(told[:_SHOWN_CLASSES])}{more}", highlight=False, markup=False
+    )
+    if without := [label for label, count in zip(labels, counts, strict=True) if not count]:
+        console.print(
+            f"warning: no training document for {len(without):,} of the classes: {without[:_SHOWN_CLASSES]}",
+            style="yellow",
+            markup=False,
         )
 
 
@@ -91,8 +110,19 @@ def show_bad_rows(bad: BadRows | None, console: Console) -> None:
             console.print(f"  {message}", highlight=False, markup=False)
 
 
+def _by_class(confusion: Sequence[Sequence[int]], labels: Sequence[str]) -> Table:
+    """What a confusion matrix says that is too wide to be shown; the run folder has all of it."""
+    table = Table("class", "documents", "right", "most often taken for", title="by class")
+    for index, (label, counts) in enumerate(zip(labels, confusion, strict=True)):
+        wrong = [0 if other == index else count for other, count in enumerate(counts)]
+        most = int(np.argmax(wrong))
+        mistake = f"{labels[most]} ({wrong[most]:,})" if wrong[most] else ""
+        table.add_row(label, f"{sum(counts):,}", f"{counts[index]:,}", mistake)
+    return table
+
+
 def show_report(report: Report, labels: Sequence[str], console: Console) -> None:
-    """Measures, confusion matrix and accuracy by length, as tables."""
+    """Measures, confusion matrix (where it is too wide, mistakes by class) and accuracy by length, as tables."""
     summary = Table(show_header=False)
     for name, value in report.as_dict().items():
         if isinstance(value, float | int):
@@ -103,7 +133,9 @@ def show_report(report: Report, labels: Sequence[str], console: Console) -> None
     confusion = Table("true \\ predicted", *labels, title="confusion")
     for label, counts in zip(labels, report.confusion, strict=True):
         confusion.add_row(label, *(f"{count:,}" for count in counts))
-    console.print(confusion)
+    unbounded = console.options.update_width(10**6)  # a measure is cut at the width
+    fits = console.measure(confusion, options=unbounded).maximum <= console.width
+    console.print(confusion if fits else _by_class(report.confusion, labels))
     deciles = Table("tokens", "documents", "accuracy", title="accuracy by length")
     for part in report.accuracy_by_length:
         span = f"{part['shortest']:.0f}-{part['longest']:.0f}"

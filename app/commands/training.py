@@ -67,14 +67,10 @@ def train(
     from models.config import load_config
 
     options = commands.RunOptions(root, device, threads, skip_bad_rows)
-    if resume:
-        with _user_errors():
-            commands.resume(out, options, Console())
-        return
     overrides: dict[str, object] = {
         "data.train": _absolute(train),
         "data.dev": _absolute(dev),
-        "data.labels": labels.split(",") if labels else None,
+        "data.labels": [label.strip() for label in labels.split(",")] if labels else None,
         "data.polarity": polarity.split(",") if polarity else None,
         "data.text_column": text_column,
         "data.label_column": label_column,
@@ -84,8 +80,16 @@ def train(
         "training.epochs": epochs,
         "training.seed": seed,
     }
-    with _user_errors():
-        commands.train(load_config(recipe, overrides, settings or []), out, options, Console())
+    with _user_errors("; with --resume it goes on from the last checkpoint, if there is one"):
+        asked = recipe or settings or any(value is not None for value in overrides.values())
+        if resume and not asked:
+            commands.resume(out, options, _console())
+            return
+        config = load_config(recipe, overrides, settings or [])
+        if resume:
+            commands.resume(out, options, _console(), config)
+        else:
+            commands.train(config, out, options, _console())
 
 
 def evaluate(
@@ -108,7 +112,7 @@ def evaluate(
     columns = Columns(text_column or "text", label_column or "label") if text_column or label_column else None
     options = commands.RunOptions(device=device, threads=threads, skip_bad_rows=skip_bad_rows)
     with _user_errors():
-        commands.evaluate_file(run, data, columns, name, options, Console())
+        commands.evaluate_file(run, data, columns, name, options, _console())
 
 
 def export(
@@ -117,7 +121,8 @@ def export(
     bundles: Annotated[Path, typer.Option(help="Folder that takes NAME/VERSION/.")] = Path("bundles"),
     version: Annotated[str, typer.Option(help="Numbers with dots.")] = "1",
     documents: Annotated[
-        Path | None, typer.Option(help="Real texts for the proof; else the dev split.")
+        Path | None,
+        typer.Option(help="Real texts for the proof; else the dev file's, or the training file's."),
     ] = None,
     golden: Annotated[
         Path | None,
@@ -133,7 +138,14 @@ def export(
     from export.command import ExportOptions, export_run
 
     with _user_errors():
-        export_run(run, ExportOptions(name, version, bundles, documents, golden, compare, root), Console())
+        export_run(run, ExportOptions(name, version, bundles, documents, golden, compare, root), _console())
+
+
+def _console() -> Console:
+    """Class names and paths are no markup; in a file or pipe, a line is a line."""
+    console = Console(markup=False)
+    console.soft_wrap = not console.is_terminal
+    return console
 
 
 def _absolute(paths: list[Path] | None) -> list[str] | None:
@@ -149,8 +161,12 @@ def _require_train_extra() -> None:
 
 
 @contextmanager
-def _user_errors() -> Iterator[None]:
-    """End with a message and exit code 2 where the user, not the program, can help."""
+def _user_errors(after_stop: str = "") -> Iterator[None]:
+    """End with a message and exit code 2 where the user, not the program, can help.
+
+    Args:
+        after_stop: what Ctrl+C leaves behind.
+    """
     from models.errors import ReadtraceTrainingError
 
     try:
@@ -161,7 +177,5 @@ def _user_errors() -> Iterator[None]:
     except OSError as error:
         raise_exit(error)
     except KeyboardInterrupt:
-        typer.secho(
-            "readtrace: stopped; `readtrace train --resume` goes on from the last checkpoint", err=True
-        )
+        typer.secho(f"readtrace: stopped{after_stop}", err=True)
         raise typer.Exit(130) from None

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated
 
@@ -39,7 +41,8 @@ def run(
     from models.commands import RunOptions
 
     chosen = list(select(read_grid(), tuple(rows or ())))
-    train_rows(chosen, only, root, runs, RunOptions(root, device, threads))
+    with _told_in_a_line():
+        train_rows(chosen, only, root, runs, RunOptions(root, device, threads))
 
 
 @cli.command()
@@ -51,7 +54,8 @@ def cost(
     """Export each row's first run, serve it and measure what a document costs; wants a quiet machine."""
     from benchmarks.accuracy.cost import measure_rows
 
-    measure_rows(list(select(read_grid(), tuple(rows or ()))), runs, again)
+    with _told_in_a_line():
+        measure_rows(list(select(read_grid(), tuple(rows or ()))), runs, again)
 
 
 @cli.command()
@@ -68,6 +72,17 @@ def table() -> None:
     plots = draw_plots(grid, results, HERE / "plots")
     (HERE / "RESULTS.md").write_text(write_table(grid, results, verdicts, plots), encoding="utf-8")
     GUIDE.write_text(write_guide(grid, results), encoding="utf-8")
+
+
+@contextmanager
+def _told_in_a_line() -> Iterator[None]:
+    """End with the message of what a person can mend: a wrong --root, a damaged run, a full disk."""
+    from models.errors import ReadtraceTrainingError
+
+    try:
+        yield
+    except (ReadtraceTrainingError, OSError) as error:
+        raise SystemExit(str(error)) from error
 
 
 if __name__ == "__main__":

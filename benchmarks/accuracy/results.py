@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, ValidationError
 
 from benchmarks.accuracy.grid import HERE, Row
 
@@ -69,9 +69,16 @@ def path_of(row: Row) -> Path:
 
 
 def read_result(row: Row) -> RowResult:
-    """A row's results so far."""
+    """A row's results so far.
+
+    Raises:
+        SystemExit: the file is damaged; the message names it.
+    """
     path = path_of(row)
-    return RowResult.model_validate_json(path.read_bytes()) if path.exists() else RowResult()
+    try:
+        return RowResult.model_validate_json(path.read_bytes()) if path.exists() else RowResult()
+    except ValidationError as error:
+        raise SystemExit(f"{path}: expected the results of {row.name}: {error}") from error
 
 
 @contextmanager

@@ -30,6 +30,10 @@ def train_rows(rows: Sequence[Row], only: int | None, root: Path, runs: Path, op
         root: the folder that holds data/ and embeddings/.
         runs: where run folders go.
         options: device and threads.
+
+    Raises:
+        SystemExit: no row has a seed or fold of the number `only`.
+        ReadtraceTrainingError: a training that cannot be done.
     """
     waiting = [
         (position, index, row, unit)
@@ -37,6 +41,9 @@ def train_rows(rows: Sequence[Row], only: int | None, root: Path, runs: Path, op
         for position, unit in enumerate(row.units)
         if only in (None, unit.number)
     ]
+    if not waiting:
+        numbers = sorted({unit.number for row in rows for unit in row.units})
+        raise SystemExit(f"--only {only}: the seeds and folds of these rows are {numbers}")
     for _, _, row, unit in sorted(waiting, key=lambda item: item[:2]):
         folder = run_folder(runs, row, unit)
         with claimed(folder.parent / f".{folder.name}.lock") as mine:

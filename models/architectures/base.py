@@ -25,7 +25,7 @@ WordSource = Tensor | PretrainedEncoder  # initial word vectors `(vocabulary, em
 class ModelConfig(BaseModel):
     """Options that all architectures share."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
     embedding_size: int = Field(100, ge=1)  # used where no word vectors are given
     tune_embedding: bool = True  # the word vectors, or the encoder in their place

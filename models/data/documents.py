@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from hashlib import sha256
 from pathlib import Path
 from random import Random
 
@@ -51,6 +52,15 @@ class Documents:
         return len(self.token_ids)
 
     @property
+    def sha256(self) -> str:
+        """Of token ids, in order, and labels, hexadecimal."""
+        digest = sha256(self.lengths.tobytes())
+        for ids in self.token_ids:
+            digest.update(ids.tobytes())
+        digest.update(self.labels.tobytes())
+        return digest.hexdigest()
+
+    @property
     def lengths(self) -> NDArray[np.int64]:
         """Tokens of each document."""
         return np.array([len(ids) for ids in self.token_ids], dtype=np.int64)
@@ -64,7 +74,8 @@ def load_rows(paths: Sequence[Path], columns: Columns, bad: BadRows | None) -> l
     """
     rows = [(path, row) for path in paths for row in read_rows(path, columns, bad)]
     if not rows:
-        raise DataError(paths[0], None, "expected labelled rows, found none")
+        found = "none" if bad is None or not bad.count else f"{bad.count:,} bad ones: {bad.messages[0]}"
+        raise DataError(paths[0], None, f"expected labelled rows, found {found}")
     return rows
 
 

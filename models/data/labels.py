@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
 from models.data.rows import Row
@@ -24,10 +25,17 @@ class LabelSet:
     names: tuple[str, ...]
     mapping: Mapping[str, str | None]
 
+    @cached_property
+    def _positions(self) -> Mapping[str, int]:
+        """Position as written -> class index; none beside names like `1`, which would mean another class."""
+        if any(name.isdecimal() for name in self.names):
+            return {}
+        return {str(position): position for position in range(len(self.names))}
+
     def index(self, row: Row, path: Path) -> int:
         """The class index of a row, or `DROP`.
 
-        A label is a class name, or, where it is a whole number that is no name, a position among the names.
+        A label is a class name, or, where no name is a whole number, a position among the names.
 
         Raises:
             DataError: the label is none of the classes.
@@ -44,8 +52,8 @@ class LabelSet:
             label = mapped
         if label in self.names:
             return self.names.index(label)
-        if label.isdecimal() and int(label) < len(self.names):
-            return int(label)
+        if label in self._positions:
+            return self._positions[label]
         raise DataError(path, row.line, f"expected one of the classes {list(self.names)}, found '{label}'")
 
 
@@ -53,10 +61,10 @@ def given_labels(names: Iterable[str], mapping: Mapping[str, str | None]) -> Lab
     """A label set from configured class names.
 
     Raises:
-        ConfigError: fewer than two names, repeated names, or a mapping to a name that is not among them.
+        ConfigError: fewer than two names, repeated or empty names, or a mapping to a name that is not among them.
     """
     ordered = tuple(names)
-    if len(ordered) < 2 or len(set(ordered)) != len(ordered):
+    if len(ordered) < 2 or len(set(ordered)) != len(ordered) or not all(map(str.strip, ordered)):
         raise ConfigError(f"expected two or more distinct class names, found {list(ordered)}")
     if unknown := {name for name in mapping.values() if name is not None} - set(ordered):
         raise ConfigError(
@@ -66,7 +74,7 @@ def given_labels(names: Iterable[str], mapping: Mapping[str, str | None]) -> Lab
 
 
 def found_labels(labels: Iterable[str | int], path: Path) -> LabelSet:
-    """A label set of the distinct labels of a training file; numbers in numeric order, names in alphabetic.
+    """A label set of the distinct labels of the training files; numbers in numeric order, names in alphabetic.
 
     Raises:
         DataError: fewer than two distinct labels.

@@ -14,8 +14,14 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from io import BufferedIOBase
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from models.errors import DataError
+
+if TYPE_CHECKING:
+    from _csv import Reader
+
+    from pyarrow import RecordBatch
 
 SUFFIXES = (".jsonl", ".jsonl.gz", ".csv", ".csv.gz", ".tsv", ".tsv.gz", ".parquet")
 _FIELD_LIMIT = 64 * 1024 * 1024  # characters in one CSV field; the csv module's own limit is 131,072
@@ -26,15 +32,21 @@ OnBad = Callable[[DataError], None]
 
 @dataclass(frozen=True)
 class Columns:
-    """The names of the columns that hold the text and the label."""
+    """The names of the columns that hold the text and the label; None where no labels are read."""
 
     text: str = "text"
-    label: str = "label"
+    label: str | None = "label"
+
+    @property
+    def named(self) -> tuple[tuple[str, str], ...]:
+        """Each column with the option that names it."""
+        text = (self.text, "--text-column")
+        return (text,) if self.label is None else (text, (self.label, "--label-column"))
 
 
 @dataclass(frozen=True)
 class Row:
-    """One labelled document as its file gives it; `line` counts from 1."""
+    """One labelled document as its file gives it, its label empty where none is read; `line` counts from 1."""
 
     text: str
     label: str | int
@@ -147,12 +159,13 @@ def _csv_records(path: Path, columns: Columns, delimiter: str, bad: OnBad) -> It
                 bad(error)
 
 
-def _csv_fields(path: Path, line: int, reader: Iterator[list[str]]) -> list[str] | None:
+def _csv_fields(path: Path, line: int, reader: Reader) -> list[str] | None:
     """The next row's fields, none for an empty line; None at the end of the file."""
     try:
         fields = next(reader, None)
     except csv.Error as error:
-        raise DataError(path, line, f"expected delimited fields, found {error}") from error
+        lost = f"; the row goes on to line {reader.line_num}" if reader.line_num > line else ""
+        raise DataError(path, line, f"expected delimited fields, found {error}{lost}") from error
     for field in fields or ():
         _require_utf8(path, line, field)
     return fields
@@ -166,37 +179,49 @@ def _parquet_records(path: Path, columns: Columns) -> Iterator[tuple[int, Record
         file = ParquetFile(path)
         _require_columns(path, list(file.schema_arrow.names), columns)
         line = 0
-        for batch in file.iter_batches(columns=[columns.text, columns.label]):
-            for record in batch.to_pylist():
+        for batch in file.iter_batches(columns=[name for name, _ in columns.named]):
+            for record in _parquet_rows(path, line, batch):
                 line += 1
                 yield line, record
     except ArrowException as error:
         raise DataError(path, None, f"expected a Parquet file: {error}") from error
 
 
+def _parquet_rows(path: Path, before: int, batch: RecordBatch) -> list[Record]:
+    try:
+        records: list[Record] = batch.to_pylist()
+    except UnicodeDecodeError as error:
+        rows = f"{before + 1:,} to {before + batch.num_rows:,}"
+        found = f"the byte 0x{error.object[error.start]:02x}"
+        raise DataError(path, None, f"expected UTF-8 in the rows {rows}, found {found}") from error
+    return records
+
+
 def _require_columns(path: Path, found: list[str], columns: Columns) -> None:
-    for name, option in ((columns.text, "--text-column"), (columns.label, "--label-column")):
+    for name, option in columns.named:
         if found.count(name) != 1:
             listed = ", ".join(found) or "nothing"
             raise DataError(path, 1, f"expected one column '{name}', found {listed} (name it with {option})")
 
 
 def _row(path: Path, line: int, record: Record, columns: Columns) -> Row:
-    for name, option in ((columns.text, "--text-column"), (columns.label, "--label-column")):
+    for name, option in columns.named:
         if name not in record:
             listed = ", ".join(record) or "nothing"
             raise DataError(path, line, f"expected a field '{name}', found {listed} (name it with {option})")
-    text, label = record[columns.text], record[columns.label]
+    text, label = record[columns.text], "" if columns.label is None else record[columns.label]
     if not isinstance(text, str):
         raise DataError(path, line, f"expected text in '{columns.text}', found {_kind(text)}")
     if not text.strip():
         raise DataError(path, line, f"expected text in '{columns.text}', found nothing but white space")
-    for name, value in ((columns.text, text), (columns.label, str(label))):
+    for (name, _), value in zip(columns.named, (text, str(label)), strict=False):
         if any(map(_is_surrogate, value)):
             raise DataError(path, line, f"expected Unicode text in '{name}', found a lone surrogate")
+    if columns.label is None:
+        return Row(text, "", line)
     if isinstance(label, bool):
         label = str(label).lower()
-    if not isinstance(label, str | int) or label == "":
+    if not isinstance(label, str | int) or not str(label).strip():
         raise DataError(
             path, line, f"expected a label (text or whole number) in '{columns.label}', found {_kind(label)}"
         )
@@ -205,7 +230,7 @@ def _row(path: Path, line: int, record: Record, columns: Columns) -> Row:
 
 def _kind(value: object) -> str:
     names = {dict: "an object", list: "a list", str: "text", bool: "true or false", type(None): "null"}
-    if value == "":
+    if isinstance(value, str) and not value.strip():
         return "nothing"
     if type(value) in (int, float):
         return f"the number {value}"

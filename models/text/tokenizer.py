@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, field_validator
 from tokenizers import Regex, Tokenizer, normalizers, pre_tokenizers
 from tokenizers.models import WordLevel
 from tokenizers.trainers import WordLevelTrainer
@@ -34,6 +34,16 @@ class TokenizerConfig(BaseModel):
     minimum_count: int = Field(1, ge=1)
     # words of the word-vector files follow those of the training text until the vocabulary is full
     words_from_vectors: bool = True
+
+    @field_validator("replace")
+    @classmethod
+    def _require_expressions(cls, replace: tuple[tuple[str, str], ...]) -> tuple[tuple[str, str], ...]:
+        for pattern, _ in replace:
+            try:
+                Regex(pattern)
+            except Exception as error:  # the library raises nothing narrower
+                raise ValueError(f"expected a regular expression, found {pattern!r}: {error}") from error
+        return replace
 
 
 def build_tokenizer(

@@ -50,7 +50,8 @@ def read_vectors(path: Path) -> WordVectors:
 
     Formats: ``.npz`` with `words` (UTF-8 bytes, one word a line, or an array of strings) and `vectors`;
     ``.safetensors`` with `vectors` and the words in the metadata entry `words`, one a line; text (also
-    ``.gz``) with a word and its numbers a line, with or without a first line of counts.
+    ``.gz``) with a word and its numbers a line, with or without a first line of counts. In text a word may
+    have spaces in it, as a few of GloVe-840B have. Of a word that stands twice the last vector counts.
 
     Raises:
         VectorsError: the file is missing, of another form, or its words and vectors do not match.
@@ -66,7 +67,7 @@ def read_vectors(path: Path) -> WordVectors:
         raise VectorsError(f"{path}: cannot be read: {error.strerror or error}") from error
     except (EOFError, zlib.error, BadZipFile) as error:
         raise VectorsError(f"{path}: expected a whole file, but it ends or breaks early ({error})") from error
-    if vectors.ndim != 2 or len(words) != len(vectors):
+    if vectors.ndim != 2 or not vectors.shape[1] or len(words) != len(vectors):
         raise VectorsError(
             f"{path}: expected one vector per word, found {len(words)} words, vectors {vectors.shape}"
         )
@@ -82,7 +83,7 @@ def _read_npz(path: Path) -> tuple[list[str], NDArray[np.float32]]:
             if words.dtype.kind == "U":
                 return [str(word) for word in words], vectors
             return words.tobytes().decode("utf-8").split("\n"), vectors
-    except (ValueError, KeyError) as error:
+    except (ValueError, KeyError, TypeError) as error:  # TypeError: an .npy, which is one array
         raise VectorsError(f"{path}: expected an .npz with 'words' and 'vectors': {error}") from error
 
 
@@ -93,7 +94,7 @@ def _read_safetensors(path: Path) -> tuple[list[str], NDArray[np.float32]]:
         with safe_open(str(path), framework="numpy") as file:
             words = (file.metadata() or {})["words"].split("\n")
             return words, file.get_tensor("vectors").astype(np.float32)
-    except (SafetensorError, KeyError) as error:
+    except (SafetensorError, KeyError, TypeError) as error:  # TypeError: numbers that NumPy does not have
         raise VectorsError(
             f"{path}: expected a tensor 'vectors' and a metadata entry 'words': {error}"
         ) from error
@@ -105,7 +106,10 @@ def _read_text(path: Path) -> tuple[list[str], NDArray[np.float32]]:
     with gzip.open(path, "rb") if path.suffix == ".gz" else path.open("rb") as file:
         for line, raw in enumerate(file, start=1):
             try:
-                word, *numbers = raw.decode("utf-8").rstrip().split(" ")
+                word, *numbers = raw.decode("utf-8-sig" if line == 1 else "utf-8").rstrip().split(" ")
+                spaces = len(numbers) - len(rows[0]) if rows else 0  # in the word
+                if spaces > 0 and not any(map(_is_number, numbers[:spaces])):
+                    word, numbers = " ".join([word, *numbers[:spaces]]), numbers[spaces:]
                 row = np.array(numbers, dtype=np.float32)
             except ValueError as error:
                 raise VectorsError(
@@ -116,11 +120,21 @@ def _read_text(path: Path) -> tuple[list[str], NDArray[np.float32]]:
             if not len(row) or (rows and len(row) != len(rows[0])):
                 expected = len(rows[0]) if rows else "some"
                 raise VectorsError(f"{path}, line {line}: expected {expected} numbers, found {len(row)}")
+            if not np.isfinite(row).all():
+                raise VectorsError(f"{path}, line {line}: expected finite numbers, found NaN or infinity")
             words.append(word)
             rows.append(row)
     if not rows:
         raise VectorsError(f"{path}: expected word vectors, found an empty file")
     return words, np.stack(rows)
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
 
 
 def embedding_matrix(

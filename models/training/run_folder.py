@@ -7,14 +7,17 @@ weights.safetensors the best weights on dev so far
 metrics.jsonl       a line per evaluation
 curves.png          loss, dev accuracy and skip rate over the epochs
 checkpoint.pt       all that resuming needs
-evaluation-NAME.json  written by `readtrace evaluate`
+evaluation-NAME.json  written by `readtrace evaluate`, of the best weights; better ones remove it
+.lock               held while a training writes here
 """
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import torch
@@ -36,6 +39,7 @@ from models.text.tokenizer import vocabulary
 CONFIG, TOKENIZER, WEIGHTS = "config.json", "tokenizer.json", "weights.safetensors"
 ENCODER = "encoder.json"
 METRICS, CHECKPOINT, CURVES = "metrics.jsonl", "checkpoint.pt", "curves.png"
+_LOCK, _EVALUATIONS = ".lock", "evaluation-*.json"
 
 
 class RunRecord(BaseModel):
@@ -51,6 +55,9 @@ class RunRecord(BaseModel):
     mean_length: float  # tokens of a training document
     coverage: tuple[str, ...]  # a line per file of word vectors
     encoder_sha256: str | None = None  # of the weights that the pretrained encoder came with
+    # of the encoded documents; None in a run that began before it was kept
+    train_sha256: str | None = None
+    dev_sha256: str | None = None
 
 
 class RunFolder:
@@ -60,13 +67,43 @@ class RunFolder:
         self.path = path
 
     def require_free(self) -> None:
-        """Make sure that no run is here yet.
+        """Make sure that no run is here yet, and nothing of one that a later --resume would go on from.
 
         Raises:
-            RunError: the folder holds a run already.
+            RunError: the folder holds a run already, or a part of one.
         """
         if (self.path / CONFIG).exists():
             raise RunError(f"{self.path} holds a run already: go on with --resume, or choose another --out")
+        if left := [name for name in (WEIGHTS, METRICS, CHECKPOINT) if (self.path / name).exists()]:
+            raise RunError(f"{self.path} holds {', '.join(left)} of another run: choose another --out")
+
+    @contextmanager
+    def claimed(self) -> Iterator[None]:
+        """Be the only training that writes here; a process that is killed lets go by that.
+
+        Raises:
+            RunError: another training writes here, or the folder cannot be written.
+        """
+        self._make()
+        path = self.path / _LOCK
+        try:
+            descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
+        except OSError as error:
+            raise RunError(f"{path}: cannot be written: {error.strerror}") from error
+        try:
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError as error:
+                raise RunError(f"{self.path}: another training is writing here; wait for its end") from error
+            yield
+        finally:
+            os.close(descriptor)
+
+    def _make(self) -> None:
+        try:
+            self.path.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise RunError(f"{self.path}: cannot be made: {error.strerror}") from error
 
     def create(
         self, record: RunRecord, tokenizer: Tokenizer, encoder: PretrainedEncoder | None = None
@@ -77,10 +114,7 @@ class RunFolder:
             RunError: the folder holds a run already, or cannot be written.
         """
         self.require_free()
-        try:
-            self.path.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise RunError(f"{self.path}: cannot be made: {error.strerror}") from error
+        self._make()
         self._write_text(TOKENIZER, tokenizer.to_str(pretty=True))
         if encoder is not None:
             self._write_text(ENCODER, json.dumps(encoder.config, indent=2))
@@ -149,8 +183,10 @@ class RunFolder:
             raise RunError(f"{path}: expected the configuration of this run's encoder: {error}") from error
 
     def save_weights(self, weights: dict[str, Tensor]) -> None:
-        """Keep the best weights."""
+        """Keep the best weights; evaluations of earlier ones go, lest a card give them for these."""
         contiguous = {name: tensor.detach().cpu().contiguous() for name, tensor in weights.items()}
+        for evaluation in self.path.glob(_EVALUATIONS):
+            evaluation.unlink(missing_ok=True)
         self._write(WEIGHTS, lambda path: save_file(contiguous, path))
 
     def save_checkpoint(self, state: dict[str, object]) -> None:
@@ -172,6 +208,15 @@ class RunFolder:
             raise RunError(f"{path}: expected a checkpoint, found a damaged file: {error}") from error
         return state
 
+    def unfinished(self) -> bool:
+        """Whether the last checkpoint says that the training has not ended; false where none can be read."""
+        try:
+            state = self.load_checkpoint()
+        except RunError:
+            return False
+        position = None if state is None else state.get("position")
+        return isinstance(position, dict) and not position.get("finished")
+
     def write_metrics(self, lines: list[dict[str, object]]) -> None:
         """Write the metrics of all evaluations so far."""
         self._write_text(METRICS, "".join(json.dumps(line) + "\n" for line in lines))
@@ -190,7 +235,7 @@ class RunFolder:
         Raises:
             RunError: one of them is damaged.
         """
-        for path in sorted(self.path.glob("evaluation-*.json")):
+        for path in sorted(self.path.glob(_EVALUATIONS)):
             try:
                 report = json.loads(path.read_text(encoding="utf-8"))
             except (OSError, ValueError) as error:

@@ -6,6 +6,7 @@ from seed and epoch alone. So every step after a resume is the step that would h
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -102,7 +103,11 @@ class Trainer:
             raise RunError(f"{self.folder.path}: the checkpoint is not one of this run: {error}") from error
 
     def train(self) -> Position:
-        """Train to the last epoch or until the patience is used up; returns where the run ended."""
+        """Train to the last epoch or until the patience is used up; returns where the run ended.
+
+        Raises:
+            RunError: the training diverged, or the folder cannot be written.
+        """
         while not self.position.finished:
             self._epoch()
         return self.position
@@ -153,7 +158,17 @@ class Trainer:
         self.model.constrain()
         if self.average is not None:
             self.average.update_parameters(self.model)
+        self._require_finite("training", loss.item())
         return loss.item(), None if answer.skip_rate is None else answer.skip_rate.item()
+
+    def _require_finite(self, split: str, loss: float) -> None:
+        """Such weights never recover, and their answers would still count as some accuracy."""
+        if not math.isfinite(loss):
+            position = self.position
+            raise RunError(
+                f"{self.folder.path}: the training diverged: the {split} loss is {loss} in epoch {position.epoch}, "
+                f"batch {position.batch}; begin anew with a lower training.learning_rate"
+            )
 
     @property
     def _frozen(self) -> bool:
@@ -183,6 +198,7 @@ class Trainer:
         position = self.position
         model = self._evaluated_model()
         found = predict(model, self.dev, self.device)
+        self._require_finite("dev", found.loss)
         accuracy = float((found.probabilities.argmax(axis=1) == self.dev.labels).mean())
         better = (accuracy, -found.loss) > (position.best_accuracy, -position.best_loss)
         if better:

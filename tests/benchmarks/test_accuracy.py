@@ -5,6 +5,8 @@ from __future__ import annotations
 import gzip
 import itertools
 import json
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
 from pathlib import Path
 
 import pytest
@@ -168,6 +170,41 @@ def test_unknown_rows_are_named() -> None:
     answer = CliRunner().invoke(cli, ["list", "sst9/*"])
     assert answer.exit_code != 0
     assert "no row 'sst9/*'" in str(answer.exception) + answer.output
+
+
+def test_a_seed_that_no_row_has_is_told() -> None:
+    answer = CliRunner().invoke(cli, ["run", "trec/lstm", "--only", "99"])
+    assert answer.exit_code != 0
+    assert "--only 99: the seeds and folds of these rows are [1, 2, 3]" in str(answer.exception)
+
+
+def test_a_folder_without_the_data_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(result_files, "RESULTS", tmp_path / "results")
+    for row in ("trec/lstm", "mr/lstm"):
+        given = [row, "--root", str(tmp_path), "--runs", str(tmp_path / "runs")]
+        answer = CliRunner().invoke(cli, ["run", *given])
+        assert isinstance(answer.exception, SystemExit)
+        assert "No such file or directory" in str(answer.exception)
+
+
+def test_a_damaged_result_file_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(result_files, "RESULTS", tmp_path)
+    path = result_files.path_of(GRID["trec/lstm"])
+    path.parent.mkdir(parents=True)
+    path.write_text('{"units": ', encoding="utf-8")
+    with pytest.raises(SystemExit, match=r"lstm\.json: expected the results of trec/lstm"):
+        read_result(GRID["trec/lstm"])
+
+
+def test_folds_are_written_by_one_at_a_time(tmp_path: Path) -> None:
+    source = tmp_path / "all.jsonl.gz"
+    with gzip.open(source, "wt", encoding="utf-8") as file:
+        file.writelines(json.dumps({"text": f"text {number}", "label": 0}) + "\n" for number in range(50_000))
+    with ProcessPoolExecutor(4, get_context("spawn")) as pool:
+        written = [pool.submit(write_fold, source, 1, 10, tmp_path / "fold-1") for _ in range(4)]
+    assert len({str(one.result()) for one in written}) == 1
+    lines = [Path(path).read_bytes().count(b"\n") for path in written[0].result().values()]
+    assert sum(lines) == 50_000
 
 
 def test_units_are_ordered() -> None:

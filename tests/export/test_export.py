@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from dataclasses import replace
 from pathlib import Path
 
@@ -14,7 +15,7 @@ from export.card import CardError, read_comparisons
 from export.command import ExportOptions, export_run
 from export.lowering.base import Lowered
 from export.lowering.registry import lower
-from export.proof import ProofError
+from export.proof import ProofError, prove
 from models.architectures.base import Architecture
 from models.commands import evaluate_file
 from models.errors import ConfigError, DataError, RunError
@@ -142,6 +143,20 @@ def test_interrupted_export_leaves_nothing(
     assert [path for path in tmp_path.rglob("*") if path.is_file()] == []
 
 
+def test_bundle_that_another_export_wrote_meanwhile_is_kept(
+    runs: dict[str, RunFolder], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def write_card_late(*given: object) -> str:
+        (tmp_path / "tiny" / "1").mkdir()
+        (tmp_path / "tiny" / "1" / MANIFEST).touch()
+        return "card"
+
+    monkeypatch.setattr(command, "write_card", write_card_late)
+    with pytest.raises(ConfigError, match="exists already: choose another --version, or remove it"):
+        export(runs["lstm"], tmp_path)
+    assert [path.name for path in tmp_path.rglob("*") if path.is_file()] == [MANIFEST]
+
+
 def test_interrupted_copy_leaves_no_bundle(
     runs: dict[str, RunFolder], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -182,6 +197,22 @@ def test_run_without_weights_is_told(data: Path, tmp_path: Path) -> None:
         export(run, tmp_path / "bundles")
 
 
+def test_training_that_has_not_ended_is_told(
+    runs: dict[str, RunFolder], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = RunFolder(Path(shutil.copytree(runs["lstm"].path, tmp_path / "run")))
+    state = run.load_checkpoint()
+    assert state is not None
+    assert isinstance(state["position"], dict)
+    options = ExportOptions("tiny", bundles=tmp_path / "bundles")
+    export_run(run.path, options, Console())
+    assert "has not ended" not in capsys.readouterr().out
+    state["position"]["finished"] = False
+    run.save_checkpoint(state)
+    export_run(run.path, replace(options, version="2"), Console())
+    assert "has not ended; these are its best weights so far" in capsys.readouterr().out.replace("\n", " ")
+
+
 def test_missing_documents_are_told(runs: dict[str, RunFolder], tmp_path: Path) -> None:
     with pytest.raises(DataError, match="cannot be read: No such file or directory"):
         export(runs["lstm"], tmp_path / "bundles", documents=tmp_path / "texts.jsonl")
@@ -190,8 +221,28 @@ def test_missing_documents_are_told(runs: dict[str, RunFolder], tmp_path: Path) 
         export(runs["lstm"], tmp_path / "bundles", documents=tmp_path / "empty.jsonl")
 
 
+def test_texts_of_the_users_own_need_no_labels(runs: dict[str, RunFolder], tmp_path: Path) -> None:
+    texts = tmp_path / "texts.jsonl"
+    texts.write_text('{"text": "good"}\n{"text": "bad"}\n', encoding="utf-8")
+    _, manifest = export(runs["lstm"], tmp_path / "bundles", golden=texts)
+    assert {document.text for document in manifest.golden} == {"good", "bad"}
+    texts.write_text('{"text": "good"}\n{"txt": "bad"}\n', encoding="utf-8")
+    with pytest.raises(DataError, match="line 2: expected a field 'text', found txt"):
+        export(runs["lstm"], tmp_path / "bundles", golden=texts, version="2")
+
+
 def test_documents_without_a_word_are_left_out(runs: dict[str, RunFolder], tmp_path: Path) -> None:
     texts = tmp_path / "texts.csv"
     texts.write_text("text,label\n<br />,x\ngood,x\n", encoding="utf-8")
     _, manifest = export(runs["lstm"], tmp_path / "bundles", documents=texts)
     assert [document.text for document in manifest.golden] == ["good"]
+
+
+def test_network_whose_answers_rounding_decides_is_not_exported(
+    runs: dict[str, RunFolder], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As a diverged training leaves it: its proof grants a tolerance with which any graph would pass."""
+    monkeypatch.setattr(command, "prove", lambda *given: replace(prove(*given), tolerance=16.0))
+    with pytest.raises(ProofError, match=r"rounding alone moves a probability by more than 0\.01 on some"):
+        export(runs["lstm"], tmp_path / "bundles")
+    assert not (tmp_path / "bundles").exists()

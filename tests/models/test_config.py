@@ -97,8 +97,21 @@ def test_setting_is_toml_or_a_bare_word(line: str, key: str, expected: object) -
             "model.architecture=unheard_of",
             "setting 'model': Input tag 'unheard_of' found using 'architecture' does not match",
         ),
-        ("model.periods=3", "no setting 'model.mtlstm.periods'"),
+        ("model.periods=3", "no setting 'model.periods'"),
         ("model=3", "setting 'model'"),
+        ("model.dropout=2", "setting 'model.dropout': Input should be less than 1, found 2"),
+        ("training.learning_rate=inf", "setting 'training.learning_rate': Input should be a finite number"),
+        ("model.init_range=inf", "setting 'model.init_range': Input should be a finite number"),
+        ("training.seed=-1", "setting 'training.seed': Input should be greater than or equal to 0"),
+        (f"training.seed={2**63}", "setting 'training.seed': Input should be less than 9223372036854775808"),
+        (
+            "data.polarity=[-1, 2]",
+            "setting 'data.polarity.1': Input should be less than or equal to 1, found 2",
+        ),
+        (
+            'tokenizer.replace=[["(", "x"]]',
+            "setting 'tokenizer.replace': Value error, expected a regular expression, found '('",
+        ),
     ],
 )
 def test_setting_that_cannot_be_meant_is_told(setting: str, message: str) -> None:

@@ -145,6 +145,11 @@ def test_damaged_folder_is_refused(
         ("f2s", (), "architecture 'mtlstm' reads word vectors; on an encoder expected one of"),
         ("gru", ("training.word_dropout=0.1",), "make words of a table unknown; on an encoder expected 0"),
         ("gru", ("vectors.files=['x']",), "expected word vectors or an encoder, found both"),
+        (
+            "gru",
+            ("training.longest=2",),
+            "training.longest: expected more than the 2 tokens that the tokenizer adds, found 2",
+        ),
         ("mode", ("model.characters=5",), "characters go beside word vectors"),
         ("gru", ("training.frozen_epochs=9",), "are some of the 2 epochs, found 9"),
         (
@@ -159,6 +164,16 @@ def test_what_an_encoder_cannot_go_with_is_refused(
 ) -> None:
     config = tiny_config(data, architecture, *STEPS, f"encoder.folder={folder}", *settings)
     with pytest.raises(ConfigError, match=message):
+        prepare(config, Path(), None, QUIET)
+
+
+def test_tokenizer_of_a_larger_encoder_is_refused(folder: Path, data: Path, tmp_path: Path) -> None:
+    copy = Path(shutil.copytree(folder, tmp_path / "copy"))
+    tokenizer = read_tokenizer(copy)
+    tokenizer.add_tokens(["film noir"])
+    tokenizer.save(str(copy / "tokenizer.json"))
+    config = tiny_config(data, "gru", *STEPS, f"encoder.folder={copy}")
+    with pytest.raises(EncoderError, match="at most the encoder's 32 tokens, found the token id 32"):
         prepare(config, Path(), None, QUIET)
 
 

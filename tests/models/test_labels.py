@@ -21,11 +21,15 @@ def test_label_is_a_name_or_a_position(label: str | int, expected: int) -> None:
     assert index(NAMES, label) == expected
 
 
-def test_name_that_is_a_number_wins_over_a_position() -> None:
-    assert index(given_labels(["1", "0"], {}), 1) == 0
+def test_beside_names_that_are_numbers_there_are_no_positions() -> None:
+    """A file that counts from 0 would else be read as classes that count from 1, all but its 0 one off."""
+    stars = given_labels(["1", "2", "3"], {})
+    assert index(stars, 3) == 2
+    with pytest.raises(DataError, match=r"expected one of the classes \['1', '2', '3'\], found '0'"):
+        index(stars, 0)
 
 
-@pytest.mark.parametrize("label", ["neutral", 2, -1, "²", "Positive"])
+@pytest.mark.parametrize("label", ["neutral", 2, -1, "²", "01", "9" * 5000, "Positive"])
 def test_unknown_label_is_told_with_its_line(label: str | int) -> None:
     with pytest.raises(DataError) as raised:
         index(NAMES, label)
@@ -40,7 +44,7 @@ def test_mapping_renames_and_leaves_out() -> None:
         index(labels, "positive")
 
 
-@pytest.mark.parametrize("names", [[], ["only"], ["a", "b", "a"]])
+@pytest.mark.parametrize("names", [[], ["only"], ["a", "b", "a"], ["a", "b", ""], ["a", " "]])
 def test_class_names_must_be_two_or_more_and_distinct(names: list[str]) -> None:
     with pytest.raises(ConfigError, match="expected two or more distinct class names"):
         given_labels(names, {})

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import re
 from io import StringIO
 from pathlib import Path
 
+import numpy as np
 import pytest
 from rich.console import Console
 
 from models.commands import RunOptions, evaluate_file, resume, train
 from models.config import load_config
+from models.data.documents import split_rows
+from models.data.rows import Row
 from models.errors import ConfigError, DataError, VectorsError
+from models.reports import show_report
+from models.training.evaluate import Report
 from models.training.progress import ConsoleProgress
 from tests.models.tiny_run import OPTIONS, tiny_config, tiny_run, write_documents
 
@@ -42,6 +48,26 @@ def test_training_tells_data_measures_and_where_the_run_is(data: Path, tmp_path:
     assert "(best so far)" in told
     assert f"the run is in {tmp_path / 'run'}" in told.replace("\n", "")
     assert "warning" not in told
+
+
+def test_classes_are_told_so_that_stray_ones_are_seen(data: Path, tmp_path: Path) -> None:
+    with data.open("a", encoding="utf-8") as file:
+        file.write("a good word, positive\n" * 3)
+    told = trained(data, tmp_path, "data.polarity=[0,0,0]")
+    assert "training documents: ' positive' 2, 'negative' " in told
+
+
+def test_class_whose_only_row_is_for_dev_is_known_and_warned_of(data: Path, tmp_path: Path) -> None:
+    """The classes are those of the file, not of the part that is left after the split."""
+    lines = data.read_text(encoding="utf-8").splitlines()
+    chosen = split_rows([(data, Row("", "", line)) for line in range(1, len(lines))], 0.1, seed=1)[1][0][
+        1
+    ].line
+    lines[chosen] = lines[chosen].replace("positive", "rare").replace("negative", "rare")
+    data.write_text("\n".join(lines), encoding="utf-8")
+    told = trained(data, tmp_path, "data.polarity=[0,0,0]")
+    assert "'rare' 0" in told
+    assert "warning: no training document for 1 of the classes: ['rare']" in told
 
 
 def test_group_that_never_runs_is_warned_of(data: Path, tmp_path: Path) -> None:
@@ -188,3 +214,17 @@ def test_terminal_gets_a_bar_with_measures_and_speed() -> None:
         progress.bar.refresh()
     for words in ("epoch 2/5", "2/3", "loss 0.5000", "skip 0.61", "docs/s"):
         assert words in written.getvalue()
+
+
+def test_confusion_too_wide_for_the_terminal_is_told_by_class() -> None:
+    labels = [f"class {number}" for number in range(30)]
+    confusion = np.zeros((30, 30), dtype=int)
+    confusion[4, 4], confusion[4, 6], confusion[4, 7] = 10, 3, 2
+    report = Report(15, 0.5, 0.5, 1.0, 0.1, None, confusion.tolist(), [])
+    told, written = console()
+    show_report(report, labels, told)
+    assert "confusion" not in written.getvalue()
+    assert re.search(r"class 4 +│ 15 +│ 10 +│ class 6 \(3\)", written.getvalue())
+    few = Report(15, 0.5, 0.5, 1.0, 0.1, None, confusion[4:8, 4:8].tolist(), [])
+    show_report(few, labels[4:8], told)
+    assert "confusion" in written.getvalue()

@@ -16,7 +16,7 @@ from safetensors.torch import load_file
 from models.commands import resume
 from models.errors import RunError
 from models.preparation import prepare
-from models.training.run_folder import CHECKPOINT, METRICS, WEIGHTS, RunFolder
+from models.training.run_folder import CHECKPOINT, CONFIG, METRICS, WEIGHTS, RunFolder
 from tests.models.tiny_run import OPTIONS, tiny_config, tiny_run, write_documents
 
 QUIET = Console(quiet=True)
@@ -80,8 +80,46 @@ def test_resume_refuses_changed_data(tmp_path: Path) -> None:
     changing = write_documents(tmp_path / "train.csv")
     folder = tiny_run(changing, tmp_path / "run", "lstm", "training.epochs=1")
     write_documents(changing, count=200)
-    with pytest.raises(RunError, match="the data has changed since the run began, with 270 training and 30"):
+    with pytest.raises(
+        RunError, match="data has changed since the run began: train_documents was 270, is 180"
+    ):
         resume(folder.path, OPTIONS, QUIET)
+
+
+def test_resume_refuses_other_labels_of_the_same_texts(tmp_path: Path) -> None:
+    changing = write_documents(tmp_path / "train.csv")
+    folder = tiny_run(changing, tmp_path / "run", "lstm", "training.epochs=1")
+    text = changing.read_text(encoding="utf-8")
+    swapped = text.replace("negative", "?").replace("positive", "negative").replace("?", "positive")
+    changing.write_text(swapped, encoding="utf-8")
+    with pytest.raises(
+        RunError, match=r"data has changed since the run began: train_sha256 was .*; dev_sha256"
+    ):
+        resume(folder.path, OPTIONS, QUIET)
+
+
+def test_run_that_began_before_its_data_had_a_digest_goes_on(data: Path, tmp_path: Path) -> None:
+    folder = tiny_run(data, tmp_path / "run", "lstm", "training.epochs=1")
+    older = folder.record().model_dump_json(exclude={"train_sha256", "dev_sha256"})
+    (folder.path / CONFIG).write_text(older, encoding="utf-8")
+    resume(folder.path, OPTIONS, QUIET)
+
+
+def test_resume_takes_the_options_that_the_run_began_with_and_no_others(data: Path, tmp_path: Path) -> None:
+    folder = tiny_run(data, tmp_path / "run", "f2s", "training.epochs=1", "model.groups=auto")
+    resume(folder.path, OPTIONS, QUIET, tiny_config(data, "f2s", "training.epochs=1", "model.groups=auto"))
+    for settings, message in (
+        (["training.epochs=2", "model.groups=auto"], "training.epochs was 1, is 2$"),
+        (["training.epochs=1", "model.groups=1"], "model.groups was 2, is 1$"),
+    ):
+        with pytest.raises(
+            RunError, match=f"--resume expects the options that .* or none of them: {message}"
+        ):
+            resume(folder.path, OPTIONS, QUIET, tiny_config(data, "f2s", *settings))
+    with pytest.raises(
+        RunError, match=r"model\.architecture was mtlstm, is lstm; .*model\.groups was 2, is None"
+    ):
+        resume(folder.path, OPTIONS, QUIET, tiny_config(data, "lstm", "training.epochs=1"))
 
 
 @pytest.mark.parametrize("damage", ["cut", "foreign"])
@@ -106,3 +144,18 @@ def test_run_is_never_written_over(data: Path, tmp_path: Path) -> None:
 def test_resume_needs_a_run(tmp_path: Path) -> None:
     with pytest.raises(RunError, match="expected a run folder written by `readtrace train`"):
         resume(tmp_path, OPTIONS, QUIET)
+
+
+def test_two_trainings_do_not_write_one_folder(data: Path, tmp_path: Path) -> None:
+    folder = tiny_run(data, tmp_path / "run", "lstm", "training.epochs=1")
+    with (
+        folder.claimed(),
+        pytest.raises(RunError, match="run: another training is writing here; wait for its end"),
+    ):
+        resume(folder.path, OPTIONS, QUIET)
+    resume(folder.path, OPTIONS, QUIET)
+
+
+def test_two_new_trainings_do_not_write_one_folder(data: Path, tmp_path: Path) -> None:
+    with RunFolder(tmp_path / "run").claimed(), pytest.raises(RunError, match="another training is writing"):
+        tiny_run(data, tmp_path / "run", "lstm", "training.epochs=1")

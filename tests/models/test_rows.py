@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import datetime
 import gzip
+import struct
 from pathlib import Path
 
 import pyarrow
@@ -46,6 +47,10 @@ BAD_JSON_LINES = [
     (b'{"text": " \\t\\u00a0", "label": "x"}', "expected text in 'text', found nothing but white space"),
     (b'{"text": "a \\ud83d b", "label": "x"}', "expected Unicode text in 'text', found a lone surrogate"),
     (b'{"text": "a", "label": "\\udc00"}', "expected Unicode text in 'label', found a lone surrogate"),
+    (
+        b'{"text": "a", "label": " "}',
+        "expected a label (text or whole number) in 'label', found nothing",
+    ),
     (b'{"text": "a \xff b", "label": "x"}', "expected UTF-8, found the byte 0xff"),
     (
         b'{"text": "a", "label": 1.5}',
@@ -134,7 +139,8 @@ def test_bad_csv_row_is_told_with_its_first_line(tmp_path: Path, content: bytes,
 
 def test_unclosed_quote_is_told_with_the_line_it_opens_on(tmp_path: Path) -> None:
     path = write(tmp_path, "data.csv", b'text,label\na,x\n"open,x\nb,y\n')
-    with pytest.raises(DataError, match="line 3: expected delimited fields, found unexpected end of data"):
+    message = "line 3: expected delimited fields, found unexpected end of data; the row goes on to line 4"
+    with pytest.raises(DataError, match=message):
         rows(path)
 
 
@@ -205,6 +211,15 @@ def test_bad_parquet_row_is_told(tmp_path: Path, columns: dict[str, list[object]
     assert str(raised.value).startswith(f"{path}, {message}")
 
 
+def test_parquet_text_that_is_not_utf8_is_told(tmp_path: Path) -> None:
+    offsets, characters = (pyarrow.py_buffer(part) for part in (struct.pack("<2i", 0, 3), b"a\xffb"))
+    text = pyarrow.StringArray.from_buffers(1, offsets, characters)
+    table = pyarrow.table({"text": text, "label": ["x"]})
+    parquet.write_table(table, tmp_path / "data.parquet")
+    with pytest.raises(DataError, match="expected UTF-8 in the rows 1 to 1, found the byte 0xff"):
+        rows(tmp_path / "data.parquet")
+
+
 def test_file_that_is_no_parquet_is_told(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="expected a Parquet file"):
         rows(write(tmp_path, "data.parquet", b"text,label\na,x\n"))
@@ -232,5 +247,9 @@ def test_skipped_rows_are_counted_and_the_first_few_kept(tmp_path: Path) -> None
 
 def test_file_without_a_usable_row_is_told(tmp_path: Path) -> None:
     path = write(tmp_path, "data.jsonl", b"{}\n")
-    with pytest.raises(DataError, match="expected labelled rows, found none"):
+    with pytest.raises(
+        DataError, match=r"found 1 bad ones: .*line 1: expected a field 'text', found nothing"
+    ):
         load_rows([path], Columns(), BadRows())
+    with pytest.raises(DataError, match="expected labelled rows, found none"):
+        load_rows([write(tmp_path, "empty.jsonl", b"")], Columns(), BadRows())

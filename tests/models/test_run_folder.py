@@ -42,6 +42,14 @@ def test_record_and_tokenizer_are_kept(folder: RunFolder) -> None:
     assert folder.tokenizer().to_str() == TOKENIZER.to_str()
 
 
+@pytest.mark.parametrize("name", [WEIGHTS, METRICS, CHECKPOINT])
+def test_folder_with_a_part_of_a_run_is_not_free(tmp_path: Path, name: str) -> None:
+    """A run killed before its first checkpoint would else go on from that of another."""
+    (tmp_path / name).touch()
+    with pytest.raises(RunError, match=f"holds {name} of another run: choose another --out"):
+        RunFolder(tmp_path).require_free()
+
+
 def test_full_disk_leaves_the_old_file_whole(folder: RunFolder) -> None:
     folder.write_metrics([{"epoch": 1}])
 
@@ -76,6 +84,7 @@ def test_damaged_checkpoint_is_told(folder: RunFolder, content: bytes) -> None:
     (folder.path / CHECKPOINT).write_bytes(content)
     with pytest.raises(RunError, match="expected a checkpoint, found a damaged file"):
         folder.load_checkpoint()
+    assert not folder.unfinished()
 
 
 def test_weights_come_back_with_word_vectors_as_a_bundle_stores_them(folder: RunFolder) -> None:
@@ -135,3 +144,20 @@ def test_damaged_evaluation_is_told(folder: RunFolder) -> None:
     (folder.path / "evaluation-test.json").write_text("{", encoding="utf-8")
     with pytest.raises(RunError, match=r"evaluation-test\.json: expected the report of an evaluation"):
         list(folder.evaluations())
+
+
+def test_evaluation_of_earlier_weights_goes_with_them(folder: RunFolder) -> None:
+    weights = build(RECORD.config.model, torch.randn(5, 3), 2).state_dict()
+    folder.save_weights(weights)
+    folder.write_evaluation("test", '{"accuracy": 0.5}')
+    folder.save_weights(weights)
+    assert list(folder.evaluations()) == []
+
+
+def test_folder_that_is_a_file_cannot_be_claimed(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with (
+        pytest.raises(RunError, match="cannot be made: Not a directory"),
+        RunFolder(tmp_path / "file" / "run").claimed(),
+    ):
+        raise AssertionError

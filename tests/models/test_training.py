@@ -16,9 +16,9 @@ from models.architectures.base import Answer, Architecture, WordSource
 from models.architectures.leap import LeapLSTMConfig
 from models.architectures.lstm import LSTM, LSTMConfig
 from models.architectures.registry import build
-from models.commands import choose_device, evaluate_file
+from models.commands import RunOptions, choose_device, evaluate_file, train
 from models.config import TrainingConfig
-from models.errors import ConfigError, DataError
+from models.errors import ConfigError, DataError, RunError
 from models.preparation import Prepared, prepare
 from models.text.tokenizer import UNKNOWN_ID
 from models.training.run_folder import CURVES, METRICS, WEIGHTS, RunFolder
@@ -225,6 +225,17 @@ def test_evaluation_is_kept_in_the_run_folder(data: Path, tmp_path: Path) -> Non
         evaluate_file(folder.path, test, None, None, OPTIONS, QUIET)
 
 
+@pytest.mark.parametrize("name", ["../up", "a/b", "x" * 101])
+def test_evaluation_that_cannot_be_kept_is_refused_before_the_work(tmp_path: Path, name: str) -> None:
+    with pytest.raises(ConfigError, match="--name: expected 1 to 100 characters without a slash, found"):
+        evaluate_file(tmp_path / "no run", tmp_path / "no file", None, name, OPTIONS, QUIET)
+
+
+def test_device_is_looked_for_before_the_data_is_read(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="--device expects auto, cpu or cuda, found 'tpu'"):
+        train(tiny_config(tmp_path / "missing.csv", "lstm"), tmp_path, RunOptions(device="tpu"), QUIET)
+
+
 def test_device_must_exist(data: Path) -> None:
     with pytest.raises(ConfigError, match="--device expects auto, cpu or cuda, found 'tpu'"):
         choose_device("tpu")
@@ -232,3 +243,19 @@ def test_device_must_exist(data: Path) -> None:
         with pytest.raises(ConfigError, match="torch finds no CUDA card here; use --device cpu"):
             choose_device("cuda")
     assert choose_device(replace(OPTIONS, device="cpu").device) == torch.device("cpu")
+
+
+def test_training_that_diverges_stops(prepared: Prepared, tmp_path: Path) -> None:
+    trainer = make_trainer(prepared, tmp_path, Recorder(), learning_rate=1e38, epochs=3)
+    with pytest.raises(
+        RunError, match=r"diverged: the training loss is nan in epoch 1, batch \d+; begin anew"
+    ):
+        trainer.train()
+    assert not (tmp_path / WEIGHTS).exists()
+
+
+def test_weights_that_the_last_batch_spoiled_are_not_kept(prepared: Prepared, tmp_path: Path) -> None:
+    trainer = make_trainer(prepared, tmp_path, Recorder(), learning_rate=1e38, epochs=1, batch_size=9999)
+    with pytest.raises(RunError, match="diverged: the dev loss is nan in epoch 1, batch 1"):
+        trainer.train()
+    assert not (tmp_path / WEIGHTS).exists()

@@ -6,8 +6,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 from numpy.typing import NDArray
 from safetensors.numpy import save_file
+from safetensors.torch import save_file as save_torch_file
 
 from models.errors import VectorsError
 from models.text.vectors import Coverage, WordVectors, embedding_matrix, read_vectors
@@ -37,6 +39,7 @@ def write_safetensors(path: Path) -> None:
         ("vectors.safetensors", write_safetensors),
         ("glove.txt", lambda path: path.write_bytes(TEXT)),
         ("word2vec.vec", lambda path: path.write_bytes(b"3 2\n" + TEXT)),
+        ("marked.txt", lambda path: path.write_bytes(b"\xef\xbb\xbf" + TEXT)),
         ("spaces.txt", lambda path: path.write_bytes(TEXT.replace(b"\n", b" \r\n"))),
         ("packed.txt.gz", lambda path: path.write_bytes(gzip.compress(b"3 2\n" + TEXT))),
     ],
@@ -60,7 +63,7 @@ def test_every_format_gives_the_same_vectors(
         (b"the 1 2\n\xff 1 2\n", "line 2: expected a word and its numbers in UTF-8"),
         (b"the\n", "line 1: expected some numbers, found 0"),
         (b"", "expected word vectors, found an empty file"),
-        (b"the 1 nan\n", "expected finite numbers, found NaN or infinity"),
+        (b"the 1 2\ncat 1 nan\n", "line 2: expected finite numbers, found NaN or infinity"),
     ],
 )
 def test_bad_text_file_is_told_with_its_line(tmp_path: Path, content: bytes, message: str) -> None:
@@ -70,6 +73,36 @@ def test_bad_text_file_is_told_with_its_line(tmp_path: Path, content: bytes, mes
         read_vectors(path)
     assert str(raised.value).startswith(f"{path}")
     assert message in str(raised.value)
+
+
+def test_word_may_have_spaces_in_it(tmp_path: Path) -> None:
+    """As `. . .` and `at name@domain.com` of GloVe-840B."""
+    (tmp_path / "glove.txt").write_bytes(TEXT + b". . . 5 6\nat name@domain.com 7 8\n")
+    found = read_vectors(tmp_path / "glove.txt")
+    assert found.words[3:] == (". . .", "at name@domain.com")
+    assert found.vectors[3:].tolist() == [[5, 6], [7, 8]]
+
+
+def test_one_array_in_place_of_two_is_told(tmp_path: Path) -> None:
+    with (tmp_path / "array.npz").open("wb") as file:
+        np.save(file, VECTORS)
+    with pytest.raises(VectorsError, match=r"array\.npz: expected an \.npz with 'words' and 'vectors'"):
+        read_vectors(tmp_path / "array.npz")
+
+
+def test_vectors_without_numbers_are_told(tmp_path: Path) -> None:
+    np.savez(tmp_path / "empty.npz", words=np.array(WORDS), vectors=np.zeros((3, 0)))
+    with pytest.raises(VectorsError, match=r"expected one vector per word, found 3 words, vectors \(3, 0\)"):
+        read_vectors(tmp_path / "empty.npz")
+
+
+def test_numbers_that_numpy_lacks_are_told(tmp_path: Path) -> None:
+    tensors = {"vectors": torch.from_numpy(VECTORS).bfloat16()}
+    save_torch_file(tensors, tmp_path / "half.safetensors", {"words": "\n".join(WORDS)})
+    with pytest.raises(
+        VectorsError, match=r"expected a tensor 'vectors' and a metadata entry 'words': .*bfloat16"
+    ):
+        read_vectors(tmp_path / "half.safetensors")
 
 
 @pytest.mark.parametrize("suffix", ["txt", "txt.gz", "npz", "safetensors"])
