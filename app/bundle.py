@@ -32,6 +32,7 @@ _MOST_BYTES = {MANIFEST: 16 * 2**20, TOKENIZER: 256 * 2**20, CARD: 2**20, STABLE
 _MOST_GRAPH_BYTES = 2**31 - 1
 _MOST_CHARACTERS = 1000  # of a message, which may name all files of a folder
 _MOST_VALUES = 2**22  # of a row in one run: calibration tries 64 rows, which then take a gigabyte
+MOST_GOLDEN_TOLERANCE = 1e-2  # what is further off is another answer
 _MOST_TOKENS = 2**24  # of a document: some books
 _FILE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 _NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,63}")
@@ -160,7 +161,7 @@ class Manifest(_Model):
     opset: int
     training: Training
     golden: Annotated[tuple[GoldenDocument, ...], Field(min_length=1)]
-    golden_tolerance: Annotated[float, Field(gt=0, le=1e-2)]
+    golden_tolerance: Annotated[float, Field(gt=0, le=MOST_GOLDEN_TOLERANCE)]
     sha256: dict[FileName, Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]]
 
     @property
