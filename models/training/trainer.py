@@ -162,13 +162,13 @@ class Trainer:
 
     def _set_learning_rate(self) -> None:
         config, share = self.config, 1.0
-        rate = config.frozen_learning_rate if self._frozen else None
+        rate = (config.frozen_learning_rate if self._frozen else None) or config.learning_rate
         if config.schedule == "linear":
             first, last = (0, config.frozen_epochs) if self._frozen else (config.frozen_epochs, config.epochs)
             done = (self.position.epoch - 1 - first) * self.batches_per_epoch + self.position.batch
             share = 1 - done / ((last - first) * self.batches_per_epoch)
         for group, own in zip(self.optimizer.param_groups, self._own_rates, strict=True):
-            group["lr"] = (own or rate or config.learning_rate) * share
+            group["lr"] = (rate if own is None else own) * share  # its own may be 0
 
     def _mask_words(self, batch: Batch) -> Tensor:
         config = self.config
