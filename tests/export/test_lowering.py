@@ -9,9 +9,11 @@ from hypothesis import strategies as st
 
 from app.bundle import PassSpec
 from export.golden import compare
+from export.graph import Graph
 from export.lowering.mtlstm import buckets
 from export.reading import Arrays, attention_of
 from models.architectures.base import Architecture
+from models.architectures.leap import LeapLSTMConfig
 from models.architectures.mtlstm import MOST_GROUPS
 from models.golden.cases import Case
 from models.golden.networks import has_network
@@ -137,6 +139,22 @@ def test_leap_graph_reads_nothing_or_everything(keep: float, skip_rate: float) -
         (found,) = network.reader.read([document], network.longest)
         assert found["skipped"].mean() == skip_rate
         assert_close(found, traced(network.model, document))
+
+
+def test_leap_graph_has_filters_of_one_width_twice() -> None:
+    config = LeapLSTMConfig(hidden=4, reverse_hidden=2, decision_hidden=3, filter_widths=(3, 3), filters=2)
+    network = lower_pair(random_network(config, seed=1))
+    (document,) = documents(40)
+    (found,) = network.reader.read([document], network.longest)
+    assert_close(found, traced(network.model, document))
+
+
+def test_two_constants_of_one_name_are_refused() -> None:
+    graph = Graph("read")
+    ones = np.ones(3, np.float32)
+    assert graph.constant("bias", ones) == graph.constant("bias", ones)
+    with pytest.raises(ValueError, match="read/bias: expected a name of its own"):
+        graph.constant("bias", 2 * ones)
 
 
 def test_leap_decisions_depend_on_what_follows_in_later_segments() -> None:
