@@ -252,6 +252,8 @@ def _optimizer(
             decay = config.weight_decay
             if config.optimizer == "adamw" and parameter.ndim < 2:
                 decay = 0.0  # as BERT and ALBERT were trained: no decay of biases and normalisation
+            if parameter in own:
+                decay = 0.0  # a timescale is no weight: decay would drive τ, not the data
             groups.setdefault((own.get(parameter), decay), []).append(parameter)
     described = [{"params": found, "weight_decay": decay} for (_, decay), found in groups.items()]
     rates = [rate for rate, _ in groups]
