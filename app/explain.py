@@ -178,4 +178,5 @@ def _word(answer: Answer, index: int) -> dict[str, Any]:
 
 def _ngram(answer: Answer, first: int, last: int) -> dict[str, Any]:
     start, end = int(answer.text.offsets[first, 0]), int(answer.text.offsets[last, 1])
-    return {"first": first, "last": last, "text": answer.text.text[start:end], "offset": [start, end]}
+    text = answer.text.text[start:end] or answer.text.added.get(first, "")  # [CLS] alone has an empty span
+    return {"first": first, "last": last, "text": text, "offset": [start, end]}

@@ -174,8 +174,10 @@ def tokenize(
         words = words[-room:] if truncate == "left" else words[:room]
     kept = np.sort(np.concatenate([words, np.flatnonzero(found.added)]))
     added, offsets = found.added[kept], found.offsets[kept]
-    # an added token stands where the token before it ends: offsets never fall
-    offsets[added] = np.maximum.accumulate(offsets[:, 1])[added, None]
+    # an added token stands where the word before it ends, or where the first one begins: offsets never fall, and what
+    # a left cut left out is in no span of tokens
+    ends = np.maximum(np.maximum.accumulate(offsets[:, 1]), offsets[~added][0, 0])
+    offsets[added] = ends[added, None]
     return TokenizedText(
         text,
         found.ids[kept],

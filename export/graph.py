@@ -38,9 +38,16 @@ class Graph:
         self._outputs.append(helper.make_tensor_value_info(name, _TYPES[dtype], shape))
 
     def constant(self, name: str, value: NDArray[np.generic]) -> str:
-        """A weight; scalars stay scalars."""
+        """A weight; scalars stay scalars.
+
+        Raises:
+            ValueError: another one has that name.
+        """
         full = f"{self.name}/{name}"
-        self._constants[full] = numpy_helper.from_array(np.asarray(value), full)
+        found = numpy_helper.from_array(np.asarray(value), full)
+        known = self._constants.setdefault(full, found)
+        if known is not found and known != found:
+            raise ValueError(f"{full}: expected a name of its own, found another constant of that name")
         return full
 
     def integers(self, *values: int) -> str:

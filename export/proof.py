@@ -5,8 +5,9 @@ batches; against PyTorch within `TOLERANCE`; for models that skip or skim, the s
 models of windows, that the windows told are those that won.
 
 A recurrent network may amplify rounding from word to word until float32 itself no longer holds `TOLERANCE`, as a plain
-RNN does on long documents. How far is measured on each document, against the same network in float64, and the graph
-may be off by a few times as much there.
+RNN does on long documents, and Skip LSTM adds thousands of small numbers up before it reads again. How far is measured
+on each document, against the same network in float64, and the graph may be off by a few times as much there. Beyond
+`LARGEST_TOLERANCE` nothing would be proved any more, and the network is refused.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ import onnx
 import torch
 from numpy.typing import NDArray
 
-from app.manifest import PassSpec
+from app.manifest import LARGEST_TOLERANCE, PassSpec
 from export.lowering.base import Lowered
 from export.reading import Arrays, GraphReader, attention_of
 from models.architectures.base import Architecture, Trace
@@ -29,7 +30,6 @@ from models.errors import ReadtraceTrainingError
 
 TOLERANCE = 1e-5  # largest difference of a probability; float32 sums taken in another order give about 1e-6
 _NOISE_FACTOR = 16.0  # the noise is one sample of what rounding does; another order of sums may do worse
-_DECISION_MARGIN = 1e-5  # decisions this close to a tie, in probability, may fall either way in float32
 _DECISIONS = {"skipped": "keep_probability", "skimmed": "read_probability"}  # what is decided, and by what
 _RANDOM_DOCUMENTS = 24
 _BATCH = 16
@@ -75,7 +75,8 @@ def prove(model: Architecture, lowered: Lowered, real: Sequence[TokenIds], seed:
         seed: for the random documents.
 
     Raises:
-        ProofError: a graph of another signature, or an answer, decision or window that differs.
+        ProofError: a graph of another signature, an answer, decision or window that differs, or a network whose
+            answers float32 does not hold.
     """
     reader = GraphReader(lowered.passes, lowered.graphs)
     for reading in lowered.passes:
@@ -84,7 +85,7 @@ def prove(model: Architecture, lowered: Lowered, real: Sequence[TokenIds], seed:
     whole = any(reading.whole for reading in lowered.passes)
     documents = [*random_documents(model.vocabulary, longest, seed, whole), *real]
     exact = copy.deepcopy(model).double()
-    expected = [_expected(model, exact, document) for document in documents]
+    expected = [_expected(model, exact, document, n) for n, document in enumerate(documents)]
     alone = [reader.read([document], longest)[0] for document in documents]
     differences = [_difference(e, found, n) for n, (e, found) in enumerate(zip(expected, alone, strict=True))]
     if isinstance(model, WindowModel):
@@ -133,14 +134,25 @@ class _Expected:
     decided: str | None
     margin: NDArray[np.float32]
     tolerance: float
+    keep_tolerance: (
+        float  # of the probabilities that decide; a decision this close to a tie may fall either way
+    )
 
 
 @torch.inference_mode()
-def _expected(model: Architecture, exact: Architecture, document: TokenIds) -> _Expected:
+def _expected(model: Architecture, exact: Architecture, document: TokenIds, number: int) -> _Expected:
     trace, told = _told(model, document)
     decided = next((name for name in _DECISIONS if name in told), None)
-    noise = _noise(told, _told(exact, document)[1], decided)
-    return _Expected(told, decided, _margin(trace, told, decided), max(TOLERANCE, _NOISE_FACTOR * noise))
+    noise, keep_noise = _noise(told, _told(exact, document)[1], decided)
+    tolerance, keep_tolerance = (max(TOLERANCE, _NOISE_FACTOR * one) for one in (noise, keep_noise))
+    if not max(tolerance, keep_tolerance) <= LARGEST_TOLERANCE:
+        raise ProofError(
+            f"document {number} of {len(document)} words: float32 does not hold this network's probabilities, which "
+            f"are {max(noise, keep_noise):.1e} off those in float64; expected at most "
+            f"{LARGEST_TOLERANCE / _NOISE_FACTOR:.1e}, or no two machines would give the same answer. Did the training "
+            "diverge? A lower training.learning_rate may help"
+        )
+    return _Expected(told, decided, _margin(trace, told, decided), tolerance, keep_tolerance)
 
 
 def _told(model: Architecture, document: TokenIds) -> tuple[Trace, Arrays]:
@@ -154,13 +166,17 @@ def _told(model: Architecture, document: TokenIds) -> tuple[Trace, Arrays]:
     return trace, told
 
 
-def _noise(single: Arrays, double: Arrays, decided: str | None) -> float:
-    """How far the probabilities in float32 are from those in float64, up to a decision that differs."""
-    end = len(single["probabilities"])
+def _noise(single: Arrays, double: Arrays, decided: str | None) -> tuple[float, float]:
+    """How far probabilities, and those that decide, are in float32 from float64, up to a decision that differs."""
+    end, keep = len(single["probabilities"]), 0.0
     if decided is not None:
         (flipped,) = np.nonzero(single[decided] != double[decided])
         end = int(flipped[0]) if len(flipped) else end
-    return _largest(double["probabilities"][:end], single["probabilities"][:end])
+        if (name := _DECISIONS[decided]) in single:
+            keep = _largest(
+                double[name][: end + 1], single[name][: end + 1]
+            )  # what led to it is still the same
+    return _largest(double["probabilities"][:end], single["probabilities"][:end]), keep
 
 
 def _margin(trace: Trace, told: Arrays, decided: str | None) -> NDArray[np.float32]:
@@ -187,7 +203,7 @@ def _difference(expected: _Expected, found: Arrays, document: int) -> tuple[floa
         (flipped,) = np.nonzero(told[decided] != found[decided])
         if len(flipped):
             word = int(flipped[0])
-            if expected.margin[word] > _DECISION_MARGIN:
+            if expected.margin[word] > expected.keep_tolerance:
                 raise ProofError(
                     f"document {document}, word {word}: the decision differs, {expected.margin[word]:.1e} off a tie"
                 )
@@ -202,12 +218,13 @@ def _difference(expected: _Expected, found: Arrays, document: int) -> tuple[floa
         attention = _largest(told["attention"], attention_of(found))
     if "half_logits" in told:  # not bounded as the others are
         halves = _largest(told["half_logits"], found["half_logits"]) / (1 + np.abs(told["half_logits"]).max())
-    if not np.max([probability, keep, rates, attention, halves]) <= expected.tolerance:  # NaN fails too
+    others = np.max([probability, rates, attention, halves])
+    if not (others <= expected.tolerance and keep <= expected.keep_tolerance):  # NaN fails too
         raise ProofError(
             f"document {document} of {len(told['probabilities'])} words: probabilities differ by "
             f"{probability:.1e}, keep probabilities by {keep:.1e}, forgetting rates by {rates:.1e}, "
             f"attention by {attention:.1e}, logits of the halves by {halves:.1e}; "
-            f"the tolerance is {expected.tolerance:.0e}"
+            f"the tolerance is {expected.tolerance:.0e}, of keep probabilities {expected.keep_tolerance:.0e}"
         )
     return probability, keep
 

@@ -59,7 +59,7 @@ class TrainingConfig(_Config):
     schedule: Literal["constant", "linear"] = "constant"  # linear: down to zero at the last epoch's end
     weight_decay: float = Field(
         0.0, ge=0
-    )  # L2, added to the gradient; adamw: apart from it, on matrices only
+    )  # L2, added to the gradient; adamw: apart from it, on matrices only; never on a timescale
     # two-step training: so many of the epochs come first and leave the word vectors or the encoder as they are
     frozen_epochs: int = Field(0, ge=0)
     frozen_learning_rate: float | None = Field(None, gt=0)  # none: learning_rate

@@ -115,7 +115,8 @@ class Groups(BaseModel):
 
 
 class Forgetting(BaseModel):
-    """Forgetting rates of the memory groups, slowest first; the array per token only with `explain: steps`."""
+    """Forgetting rates of the memory groups, slowest first, of a model of both directions those of the forward one; the
+    array per token only with `explain: steps`."""
 
     rates: list[list[float]] | None = Field(
         None, description="Per token and group; the higher, the sooner forgotten."

@@ -141,8 +141,8 @@ def _convolutions(
     )
     taps = iter(graph.ops("Split", [shares], sum(ahead.widths), axis=2, num_outputs=sum(ahead.widths)))
     parts = []
-    for conv, (width, back) in zip(ahead.filters, _filters(ahead), strict=True):
-        total = graph.constant(f"filters_{width}.b", array(conv.bias))
+    for n, (conv, (width, back)) in enumerate(zip(ahead.filters, _filters(ahead), strict=True), start=1):
+        total = graph.constant(f"filters_{n}.b", array(conv.bias))
         first = before + own - back
         for start in range(first, first + width):
             share = graph.slice(next(taps), start, start - before - behind or None, axis=0)

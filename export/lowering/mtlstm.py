@@ -30,10 +30,7 @@ from export.lowering.base import (
     state_output,
 )
 from models.architectures.mtlstm import MTLSTM, MemoryGroup, MemoryGroupWithCellGates
-from models.errors import ConfigError
 from models.text.storage import StoredVectors
-
-_SLOWEST = 1024  # words; a period beyond this would make every segment, and so every document, that long
 
 
 def lower(model: MTLSTM, embedding: StoredVectors) -> Lowered:
@@ -55,13 +52,7 @@ def lower(model: MTLSTM, embedding: StoredVectors) -> Lowered:
 
 
 def buckets(slowest: int) -> tuple[int, ...]:
-    """Length buckets that are multiples of the slowest period.
-
-    Raises:
-        ConfigError: the period is longer than a segment may be.
-    """
-    if slowest > _SLOWEST:
-        raise ConfigError(f"a slowest period of {slowest} words cannot be exported; the limit is {_SLOWEST}")
+    """Length buckets that are multiples of the slowest period."""
     return tuple(sorted({-(-bucket // slowest) * slowest for bucket in BUCKETS}))
 
 

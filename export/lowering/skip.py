@@ -104,7 +104,10 @@ def _increment(body: Graph, model: SkipLSTM, c: str) -> str:
     # the address of the row, so batch-mates would change bits
     columns = np.concatenate([weight, np.zeros_like(weight)])
     total = linear(body, c, "increment", columns, np.concatenate([bias, bias]))
-    return body.op("Squeeze", body.slice(body.op("Sigmoid", total), 0, 1, axis=1), body.integers(1))
+    # σ written out: the operator's error is absolute, and a small Δ is multiplied by hundreds of words
+    decay = body.op("Exp", body.op("Neg", total))
+    increment = body.op("Reciprocal", body.op("Add", decay, body.scalar(1.0)))
+    return body.op("Squeeze", body.slice(increment, 0, 1, axis=1), body.integers(1))
 
 
 def _distance(graph: Graph, increment: str) -> str:

@@ -7,7 +7,8 @@ f_follow(t) = [LSTM_r(t+1); CNN_3(t+1); CNN_4(t+1); CNN_5(t+1)] (h_end where t i
     keep: h_t, c_t = LSTM(x_t, h_{t-1}, c_{t-1});   skip: h_t, c_t = h_{t-1}, c_{t-1}        (5)
     loss = cross-entropy + λ (r_target - r)²                                                 (6)
 
-r is the skipped share of the batch's real words. In training both outcomes are blended with a Gumbel-softmax
+r is the skipped share of the batch's real words, as in the authors' published code; the paper names that of the whole
+data set, which no step of training knows. In training both outcomes are blended with a Gumbel-softmax
 sample of π at a low temperature (7)-(10); served, the larger of the two decides and a tie keeps. LSTM_r reads
 the text backwards; CNN_w(t) covers x_t … x_{t+w-1}, zeros past the end.
 

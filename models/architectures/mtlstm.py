@@ -26,6 +26,7 @@ from models.architectures.base import Answer, Architecture, ModelConfig, Trace, 
 from models.errors import ConfigError
 
 Strategy = Literal["fast_to_slow", "slow_to_fast"]
+MOST_GROUPS = 11  # the slowest then runs every 1024 words; a segment of the exported graph is as long as that
 
 
 class MTLSTMConfig(ModelConfig):
@@ -57,12 +58,21 @@ def group_sizes(hidden: int, groups: int) -> list[int]:
 
 
 class MTLSTM(Architecture):
-    """The cascade of groups and a linear classifier over all of them."""
+    """The cascade of groups and a linear classifier over all of them.
+
+    Raises:
+        ConfigError: a number of groups that cannot be.
+    """
 
     def __init__(self, config: MTLSTMConfig, embedding: Tensor, classes: int) -> None:
         super().__init__(embedding, classes, config.hidden, config)
         if config.groups == "auto":
             raise ConfigError("groups = 'auto' must be resolved from the mean document length first")
+        if config.groups > MOST_GROUPS:
+            raise ConfigError(
+                f"model.groups: expected at most {MOST_GROUPS}, found {config.groups}: the slowest would run every "
+                f"{2 ** (config.groups - 1)} words"
+            )
         self.sizes = group_sizes(config.hidden, config.groups)
         self.periods = [2**k for k in range(config.groups)]
         self.strategy = config.strategy

@@ -23,7 +23,7 @@ from models.architectures.leap import LeapLSTM, LeapLSTMConfig
 from models.architectures.lstm import LSTM, LSTMConfig
 from models.architectures.mode import MODELSTM, DLSTMConfig, MODELSTMConfig, ODELSTMConfig
 from models.architectures.mtgru import MTGRU, MTGRUConfig
-from models.architectures.mtlstm import MTLSTM, MTLSTMConfig, largest_group_count
+from models.architectures.mtlstm import MOST_GROUPS, MTLSTM, MTLSTMConfig, largest_group_count
 from models.architectures.rnn import RNN, RNNConfig
 from models.architectures.self_attentive import SelfAttentiveLSTM, SelfAttentiveLSTMConfig
 from models.architectures.skim import SkimLSTM, SkimLSTMConfig
@@ -99,7 +99,7 @@ _ON_ENCODER = (
 def resolve(config: AnyModelConfig, mean_length: float) -> AnyModelConfig:
     """Fill in what depends on the data: MT-LSTM's group count, by equation 16 of its paper."""
     if isinstance(config, MTLSTMConfig) and config.groups == "auto":
-        groups = min(largest_group_count(mean_length), config.hidden)
+        groups = min(largest_group_count(mean_length), config.hidden, MOST_GROUPS)
         return config.model_copy(update={"groups": groups})
     return config
 

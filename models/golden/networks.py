@@ -27,12 +27,23 @@ from models.plain.gates import Weights, part
 
 _CELL_TO_GATE = {"full": "full", "diag": "diagonal", "none": "none"}
 _OUTPUT_GATE_CELL = {"c_t": "new", "c_prev": "previous"}
+_MODES = ("argmax", "soft")
 _STRATEGIES = {"f2s": "fast_to_slow", "s2f": "slow_to_fast"}
 
 
 def has_network(case: Case) -> bool:
-    """Whether a network reads the case as the plain cell does: not blends under given noise, which are training."""
-    return case.config.get("mode", "argmax") == "argmax" and not case.config.get("soft", False)
+    """Whether a network reads the case as the plain cell does: not blends under given noise, which are training.
+
+    Raises:
+        ValueError: another mode, or a blend without noise.
+    """
+    mode = case.config.get("mode", _MODES[bool(case.config.get("soft", False))])
+    if mode not in _MODES:
+        raise ValueError(f"mode: expected one of {', '.join(_MODES)}, found {mode}")
+    soft: bool = mode == "soft"
+    if soft and not all("gumbel" in sequence for sequence in case.sequences):
+        raise ValueError("mode soft: expected gumbel in every sequence, found none")
+    return not soft
 
 
 def load(case: Case) -> Architecture:

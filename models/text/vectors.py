@@ -91,10 +91,10 @@ def _read_safetensors(path: Path) -> tuple[list[str], NDArray[np.float32]]:
     from safetensors import SafetensorError, safe_open
 
     try:
-        with safe_open(str(path), framework="numpy") as file:
+        with safe_open(str(path), framework="pt") as file:  # NumPy has no bfloat16
             words = (file.metadata() or {})["words"].split("\n")
-            return words, file.get_tensor("vectors").astype(np.float32)
-    except (SafetensorError, KeyError, TypeError) as error:  # TypeError: numbers that NumPy does not have
+            return words, file.get_tensor("vectors").float().numpy()
+    except (SafetensorError, KeyError) as error:
         raise VectorsError(
             f"{path}: expected a tensor 'vectors' and a metadata entry 'words': {error}"
         ) from error

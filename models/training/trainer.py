@@ -177,13 +177,13 @@ class Trainer:
 
     def _set_learning_rate(self) -> None:
         config, share = self.config, 1.0
-        rate = config.frozen_learning_rate if self._frozen else None
+        rate = (config.frozen_learning_rate if self._frozen else None) or config.learning_rate
         if config.schedule == "linear":
             first, last = (0, config.frozen_epochs) if self._frozen else (config.frozen_epochs, config.epochs)
             done = (self.position.epoch - 1 - first) * self.batches_per_epoch + self.position.batch
             share = 1 - done / ((last - first) * self.batches_per_epoch)
         for group, own in zip(self.optimizer.param_groups, self._own_rates, strict=True):
-            group["lr"] = (own or rate or config.learning_rate) * share
+            group["lr"] = (rate if own is None else own) * share  # its own may be 0
 
     def _mask_words(self, batch: Batch) -> Tensor:
         config = self.config
@@ -268,6 +268,8 @@ def _optimizer(
             decay = config.weight_decay
             if config.optimizer == "adamw" and parameter.ndim < 2:
                 decay = 0.0  # as BERT and ALBERT were trained: no decay of biases and normalisation
+            if parameter in own:
+                decay = 0.0  # a timescale is no weight: decay would drive τ, not the data
             groups.setdefault((own.get(parameter), decay), []).append(parameter)
     described = [{"params": found, "weight_decay": decay} for (_, decay), found in groups.items()]
     rates = [rate for rate, _ in groups]

@@ -14,7 +14,7 @@ from app.engine.golden import read_alone
 from app.engine.registry import Registry
 from app.manifest import WindowSpec
 from app.scheduler.document import Array, Reading
-from app.text import tokenize
+from app.text import TokenizedText, tokenize
 
 _DTYPES = {"skipped": np.bool_, "skimmed": np.bool_, "last_word": np.int64}
 _RESULTS = ("last_word", "feature_weight", "attention_largest", "attention_sum")
@@ -126,6 +126,21 @@ def test_ngrams_are_the_windows_that_won_by_their_weight(phrase_registry: Regist
         {"first": 2, "last": 3, "text": "a  good", "offset": [7, 14], "share": 0.125, "weight": -0.0625},
     ]
     assert "share" not in explain.ngrams(read, whole=False)
+
+
+def test_ngrams_hold_the_words_that_were_read_and_added_tokens_by_name(phrase_registry: Registry) -> None:
+    """The first two words were cut off; [CLS] stands before the third."""
+    read = answer(
+        phrase_registry,
+        "phrases",
+        "it was good",
+        last_word=[0, 1, 1, 1, 1, 1, 1, 0],
+        feature_weight=[0.5, 0.25, 0, 0, 0, 0, 0, 0.5],
+    )
+    text = TokenizedText("it was good", np.array([1, 4]), np.array([[7, 7], [7, 11]]), True, {0: "[CLS]"})
+    (first, second) = explain.ngrams(replace(read, text=text), whole=False)["top"]
+    assert (first["text"], first["offset"], first["weight"]) == ("[CLS]", [7, 7], 1.0)
+    assert (second["text"], second["offset"], second["first"]) == ("good", [7, 11], 0)
 
 
 def test_ngrams_of_several_widths_are_added_up_and_bounded(phrase_registry: Registry) -> None:

@@ -9,15 +9,15 @@ from hypothesis import strategies as st
 
 from app.manifest import PassSpec
 from export.golden import compare
+from export.graph import Graph
 from export.lowering.mtlstm import buckets
-from export.lowering.registry import lower
 from export.reading import Arrays, attention_of
 from models.architectures.base import Architecture
-from models.architectures.mtlstm import MTLSTMConfig
-from models.errors import ConfigError
+from models.architectures.leap import LeapLSTMConfig
+from models.architectures.mtlstm import MOST_GROUPS
 from models.golden.cases import Case
 from models.golden.networks import has_network
-from models.text.storage import Storage, store_vectors
+from models.text.storage import Storage
 from tests.export.lowered import NETWORKS, REALISTIC, documents, lower_pair, pair, traced
 from tests.models.cases import FOLDER, golden
 from tests.models.networks import random_network
@@ -141,6 +141,22 @@ def test_leap_graph_reads_nothing_or_everything(keep: float, skip_rate: float) -
         assert_close(found, traced(network.model, document))
 
 
+def test_leap_graph_has_filters_of_one_width_twice() -> None:
+    config = LeapLSTMConfig(hidden=4, reverse_hidden=2, decision_hidden=3, filter_widths=(3, 3), filters=2)
+    network = lower_pair(random_network(config, seed=1))
+    (document,) = documents(40)
+    (found,) = network.reader.read([document], network.longest)
+    assert_close(found, traced(network.model, document))
+
+
+def test_two_constants_of_one_name_are_refused() -> None:
+    graph = Graph("read")
+    ones = np.ones(3, np.float32)
+    assert graph.constant("bias", ones) == graph.constant("bias", ones)
+    with pytest.raises(ValueError, match="read/bias: expected a name of its own"):
+        graph.constant("bias", 2 * ones)
+
+
 def test_leap_decisions_depend_on_what_follows_in_later_segments() -> None:
     network = pair("leap")
     first, second = documents(60, 60)
@@ -229,21 +245,12 @@ def test_first_of_equal_windows_wins_across_segments() -> None:
     assert found["last_word"].max() <= 4
 
 
-@pytest.mark.parametrize("slowest", [1, 4, 16, 256])
+@pytest.mark.parametrize("slowest", [1, 4, 16, 256, 2 ** (MOST_GROUPS - 1)])
 def test_buckets_are_multiples_of_the_slowest_period(slowest: int) -> None:
     found = buckets(slowest)
     assert list(found) == sorted(set(found))
     assert all(bucket % slowest == 0 for bucket in found)
     assert found[-1] >= 128
-
-
-def test_period_longer_than_any_segment_is_refused() -> None:
-    model = random_network(MTLSTMConfig(hidden=12, groups=12))
-    stored = store_vectors(model.embedding.weight.detach().numpy(), "int8")
-    with pytest.raises(
-        ConfigError, match="a slowest period of 2048 words cannot be exported; the limit is 1024"
-    ):
-        lower(model, stored)
 
 
 def test_no_run_time_masks_in_the_cascade() -> None:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 
@@ -9,10 +10,12 @@ import pytest
 import torch
 from onnx import numpy_helper
 
+from app.manifest import LARGEST_TOLERANCE
 from export.lowering.base import Lowered
 from export.proof import Proof, ProofError, prove, random_documents
 from models.architectures.rnn import RNNConfig
-from tests.export.lowered import NETWORKS, documents, lower_pair, pair
+from models.architectures.skip import SkipLSTMConfig
+from tests.export.lowered import NETWORKS, Pair, documents, lower_pair, pair
 from tests.models.networks import random_network
 
 REAL = documents(4, 30, 140)
@@ -169,15 +172,38 @@ def test_other_windows_than_those_that_won_are_found(name: str) -> None:
         prove(network.model, altered(network.lowered, "read.onnx", tell_the_losers), REAL)
 
 
-def test_what_a_chaotic_network_makes_of_rounding_is_granted_to_its_graph() -> None:
+def chaotic(gain: float) -> Pair:
+    """A plain RNN whose state grows by so much from word to word where tanh does not hold it."""
     model = random_network(RNNConfig(hidden=32), seed=3)
     random = torch.Generator().manual_seed(1)
     with torch.no_grad():
         for name, weight in model.named_parameters():
             if "weight_hh" in name:
-                weight.normal_(
-                    std=4 / 32**0.5, generator=random
-                )  # four times what keeps the state of a tanh network from growing
-    network = lower_pair(model)
+                weight.normal_(std=gain / 32**0.5, generator=random)
+    return lower_pair(model)
+
+
+def test_what_a_chaotic_network_makes_of_rounding_is_granted_to_its_graph() -> None:
+    network = chaotic(2)
     proof = prove(network.model, network.lowered, REAL)
-    assert 1e-5 < proof.probability_difference <= proof.tolerance
+    assert 1e-5 < proof.probability_difference <= proof.tolerance <= LARGEST_TOLERANCE
+
+
+def test_network_whose_answers_float32_does_not_hold_is_refused() -> None:
+    network = chaotic(4)
+    with pytest.raises(ProofError, match=r"float32 does not hold this network's probabilities"):
+        prove(network.model, network.lowered, REAL)
+
+
+@pytest.mark.parametrize("increment", [0.02, 0.001, 0.0001])
+def test_skip_lstm_that_reads_almost_nothing_is_proved(increment: float) -> None:
+    """Its network adds the increment up word by word, in float32; its graph multiplies."""
+    model = random_network(SkipLSTMConfig(hidden=6), seed=2)
+    with torch.no_grad():
+        model.get_parameter("increment.weight").mul_(0.05)
+        model.get_parameter("increment.bias").fill_(math.log(increment / (1 - increment)))
+    network = lower_pair(model)
+    long = np.random.default_rng(2).integers(1, 50, 2500, dtype=np.int32)
+    proof = prove(network.model, network.lowered, [*REAL, long])
+    assert proof.keep_difference is not None
+    assert proof.keep_difference < 1e-2

@@ -23,7 +23,7 @@ from models.architectures.leap import Ablation, LeapLSTM, LeapLSTMConfig
 from models.architectures.lstm import LSTM, LSTMConfig
 from models.architectures.mode import DLSTMConfig, MODELSTMConfig, ODELSTMConfig
 from models.architectures.mtgru import MTGRUConfig, Timescale
-from models.architectures.mtlstm import MTLSTM, MTLSTMConfig, group_sizes, largest_group_count
+from models.architectures.mtlstm import MOST_GROUPS, MTLSTM, MTLSTMConfig, group_sizes, largest_group_count
 from models.architectures.registry import AnyModelConfig, build, resolve
 from models.architectures.rnn import RNNConfig
 from models.architectures.self_attentive import SelfAttentiveLSTM, SelfAttentiveLSTMConfig
@@ -443,13 +443,21 @@ def test_group_count_must_fit(groups: int) -> None:
         group_sizes(5, groups)
 
 
-@pytest.mark.parametrize(("mean_length", "groups"), [(19, 3), (18, 3), (10, 2), (294, 7), (1.5, 1)])
+@pytest.mark.parametrize(
+    ("mean_length", "groups"), [(19, 3), (18, 3), (10, 2), (294, 7), (1.5, 1), (8200, 12)]
+)
 def test_equation_16_gives_the_papers_group_counts(mean_length: float, groups: int) -> None:
-    """SST-1, SST-2, QC and IMDB by their mean lengths, and the floor of one group."""
+    """SST-1, SST-2, QC and IMDB by their mean lengths, the floor of one group, and more than can be exported."""
     assert largest_group_count(mean_length) == groups
     resolved = resolve(MTLSTMConfig(), mean_length)
     assert isinstance(resolved, MTLSTMConfig)
-    assert resolved.groups == groups
+    assert resolved.groups == min(groups, MOST_GROUPS)
+
+
+def test_groups_that_could_not_be_exported_are_refused() -> None:
+    build(MTLSTMConfig(hidden=12, groups=11), torch.zeros(10, 4), 2)
+    with pytest.raises(ConfigError, match="expected at most 11, found 12: the slowest would run every 2048"):
+        build(MTLSTMConfig(hidden=12, groups=12), torch.zeros(10, 4), 2)
 
 
 def test_unresolved_group_count_is_refused() -> None:

@@ -203,6 +203,38 @@ def test_linear_schedule_ends_at_zero(prepared: Prepared, tmp_path: Path) -> Non
     assert rates == [pytest.approx(0.01 * (1 - step / steps)) for step in range(steps)]
 
 
+@pytest.mark.parametrize("rate", [0.0, 0.25])
+def test_timescales_learn_at_their_own_rate(data: Path, tmp_path: Path, rate: float) -> None:
+    """Also at none."""
+    prepared = prepare(tiny_config(data, "hl_mtgru", f"model.tau_learning_rate={rate}"), Path(), None, QUIET)
+    recorder = Recorder()
+    trainer = make_trainer(prepared, tmp_path, recorder, learning_rate=0.01, frozen_epochs=1, epochs=2)
+    own = trainer.model.own_learning_rates()
+    begin = [parameter.item() for parameter in own]
+
+    def check() -> None:
+        for group in trainer.optimizer.param_groups:
+            assert {parameter in own for parameter in group["params"]} == {group["lr"] == rate}
+
+    recorder.after_batch = check
+    trainer.train()
+    assert ([parameter.item() for parameter in own] == begin) == (rate == 0)
+
+
+@pytest.mark.parametrize("optimizer", ["adam", "adagrad", "adamw"])
+def test_timescales_do_not_decay(data: Path, tmp_path: Path, optimizer: str) -> None:
+    prepared = prepare(tiny_config(data, "hl_mtgru"), Path(), None, QUIET)
+    trainer = make_trainer(prepared, tmp_path, Recorder(), optimizer=optimizer, weight_decay=0.5)
+    own = trainer.model.own_learning_rates()
+    decays = [
+        (parameter in own, group["weight_decay"])
+        for group in trainer.optimizer.param_groups
+        for parameter in group["params"]
+    ]
+    assert {decay for is_own, decay in decays if is_own} == {0.0}
+    assert 0.5 in {decay for is_own, decay in decays if not is_own}
+
+
 def test_frozen_embedding_is_not_trained(data: Path, tmp_path: Path) -> None:
     prepared = prepare(tiny_config(data, "lstm", "model.tune_embedding=false"), Path(), None, QUIET)
     make_trainer(prepared, tmp_path, Recorder(), epochs=1).train()
