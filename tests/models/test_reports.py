@@ -130,7 +130,7 @@ def test_missing_word_vectors_are_told_before_the_work(data: Path, tmp_path: Pat
         (["data.train=[]"], "expected labelled training data: give --train FILE"),
         (["data.polarity=[1.0]"], "polarity needs a value for each of"),
         (['data.label_map={positive = "p"}'], "label_map needs the class names: set data.labels"),
-        (["model.groups=13"], "expected 1 to 10 groups for 10 hidden units, found 13"),
+        (["model.groups=11"], "expected 1 to 10 groups for 10 hidden units, found 11"),
     ],
 )
 def test_options_that_do_not_go_together_are_told(
