@@ -45,6 +45,7 @@ class ModelEntry(_Table):
 
     title: str
     explains: tuple[str, ...]  # as the choosing guide names it
+    choice: bool = True  # false: evidence for a claim, which the choosing guide leaves out
     encoder: str = ""  # folder of a pretrained encoder, in place of the set's word vectors
     vectors: Tree = {}
     model: Tree

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from math import sqrt
 from pathlib import Path
 
 import numpy as np
@@ -15,7 +14,7 @@ from matplotlib.ticker import LogLocator, NullLocator, ScalarFormatter
 
 from benchmarks.accuracy.grid import Row
 from benchmarks.accuracy.results import RowResult
-from benchmarks.accuracy.table import accuracy, skip_rate
+from benchmarks.accuracy.table import accuracy, sampling_error, skip_rate
 
 Grid = Mapping[str, Row]
 Results = Mapping[str, RowResult]
@@ -240,19 +239,6 @@ def _skips(axes: Axes, lines: list[_Line], title: str) -> None:
             axes.legend(frameon=False, fontsize=7)
     axes.margins(x=0.15)
     _label(axes, title, "words skipped, %", "test accuracy, %")
-
-
-def sampling_error(result: RowResult) -> float:
-    """One standard error of a row's accuracy, in points, from how many documents were tested: those of all folds, but
-    those of the one test split only once for all seeds."""
-    share = accuracy(result) / 100
-    units = (
-        result.units
-        if next(iter(result.units)).startswith("fold")
-        else dict([next(iter(result.units.items()))])
-    )
-    documents = sum(decile.documents for unit in units.values() for decile in unit.test_by_length)
-    return 100 * sqrt(share * (1 - share) / documents)
 
 
 def _colours(grid: Grid) -> dict[str, str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from itertools import groupby
+from math import sqrt
 from statistics import mean, stdev
 
 from benchmarks.accuracy.claims import Verdict
@@ -46,6 +47,19 @@ def skip_rate(result: RowResult) -> float | None:
     """Mean share of test words skipped, in percent; None for models that read all."""
     rates = [unit.skip_rate for unit in result.units.values() if unit.skip_rate is not None]
     return 100 * mean(rates) if rates else None
+
+
+def sampling_error(result: RowResult) -> float:
+    """One standard error of a row's accuracy, in points, from how many documents were tested: those of all folds, but
+    those of the one test split only once for all seeds."""
+    share = accuracy(result) / 100
+    units = (
+        result.units
+        if next(iter(result.units)).startswith("fold")
+        else dict([next(iter(result.units.items()))])
+    )
+    documents = sum(decile.documents for unit in units.values() for decile in unit.test_by_length)
+    return 100 * sqrt(share * (1 - share) / documents)
 
 
 _BARS = (

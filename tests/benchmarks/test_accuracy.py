@@ -21,9 +21,9 @@ from benchmarks.accuracy.choosing import write_guide
 from benchmarks.accuracy.claims import Claim, judge, read_claims
 from benchmarks.accuracy.folds import write_fold
 from benchmarks.accuracy.grid import HERE, Row, SetEntry, Unit, read_grid
-from benchmarks.accuracy.plots import draw_plots, sampling_error, spread_apart
-from benchmarks.accuracy.results import LengthDecile, RowResult, UnitResult, changed_result, read_result
-from benchmarks.accuracy.table import write_table
+from benchmarks.accuracy.plots import draw_plots, spread_apart
+from benchmarks.accuracy.results import Cost, LengthDecile, RowResult, UnitResult, changed_result, read_result
+from benchmarks.accuracy.table import sampling_error, write_table
 from benchmarks.accuracy.train import train_rows
 from models.commands import RunOptions
 
@@ -224,3 +224,33 @@ def test_labels_of_a_plot_stay_apart_in_order_and_on_the_panel(heights: list[flo
 def test_the_error_of_an_accuracy_counts_a_shared_test_split_once_and_every_fold() -> None:
     assert sampling_error(row_result(seed_1=0.5, seed_2=0.5)) == pytest.approx(2.5)
     assert sampling_error(row_result(fold_1=0.5, fold_2=0.5, fold_3=0.5, fold_4=0.5)) == pytest.approx(1.25)
+
+
+def measured(microseconds: float, **accuracies: float) -> RowResult:
+    cost = Cost(
+        date="2026-01-01", unit="seed-1", documents=1, cpu_microseconds=microseconds, bundle_megabytes=1
+    )
+    return row_result(**accuracies).model_copy(update={"cost": cost})
+
+
+def test_the_guide_compares_on_what_both_models_have_and_advises_the_cheaper_of_equals() -> None:
+    results = {
+        "trec/lstm": measured(100, seed_1=0.90, seed_2=0.10),
+        "mr/lstm": measured(100, fold_1=0.80),
+        "trec/mode-lstm": measured(400, seed_1=0.94),  # 4 points above, where both have seed 1
+        "mr/mode-lstm": measured(100, fold_1=0.82, fold_2=0.1),
+        "trec/text-cnn": measured(50, seed_1=0.926),
+        "trec/rnn": measured(10, seed_3=0.99),  # no training to compare
+        "sst1/rnn": measured(10, seed_1=0.99),
+        "trec/mtlstm-f2s-paper": measured(10, seed_1=0.99),  # no setting to choose
+    }
+    page = write_guide(GRID, results)
+    rows = [line for line in page.splitlines() if line.startswith("| ")][1:]
+    assert [row.split("|")[1:4] for row in rows] == [
+        [" MODE-LSTM ", " +3.00 ± 1.68 ", " 2.00 "],
+        [" TextCNN ", " +2.60 ± 1.99 ", " 0.50 "],
+        [" LSTM ", " +0.00 ± 0.00 ", " 1.00 "],
+    ]
+    assert "**The best accuracy**: MODE-LSTM (+3.0" in page
+    assert "**To see which phrases decided**: TextCNN (+2.6" in page
+    assert "To see which words were read at all" not in page
