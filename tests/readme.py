@@ -9,11 +9,11 @@ from typing import Any
 
 from app.bundle import find_bundles, read_manifest
 from app.manifest import Manifest
+from benchmarks.shipped import BUNDLES
 from tests.service import running_server
 
 ROOT = Path(__file__).parent.parent
 README = ROOT / "README.md"
-BUNDLES = ROOT / "bundles"
 QUESTION = {"input": ["Is this progress ?"], "model": "sst2"}
 
 

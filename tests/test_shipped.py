@@ -11,8 +11,8 @@ import httpx
 import pytest
 
 from app.bundle import CARD, find_bundles, read_manifest
-from benchmarks.shipped import newest
-from tests.readme import BUNDLES, README, ask, block, models_table
+from benchmarks.shipped import BUNDLES, newest
+from tests.readme import README, ask, block, models_table
 from tests.service import running_server
 
 _LARGEST_BYTES, _ALL_BYTES = 8_000_000, 25_000_000

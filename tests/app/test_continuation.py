@@ -26,9 +26,9 @@ from app.scheduler.segments import Lane, continues
 from app.scheduler.watch import RunControl
 from app.service import Service
 from app.settings import read_settings
+from benchmarks.shipped import BUNDLES
 from tests.app.test_service import SlowRegistry, sample
 from tests.app.tiny import LONGEST, WORDS, write_all, write_memories, write_phrases, write_reviews
-from tests.readme import BUNDLES
 
 TINY = ("reviews", "phrases", "memories")
 SHIPPED = ("sst2", "imdb", "trec")

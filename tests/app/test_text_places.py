@@ -7,7 +7,6 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -19,10 +18,9 @@ from app import text_places
 from app.errors import DeadlineExceeded, DocumentTooLong, EmptyDocument
 from app.text import Truncate, load_tokenizer, tokenize
 from app.text_places import NOWHERE, find_places
-from benchmarks.shipped import newest
+from benchmarks.shipped import BUNDLES, newest
 from tests.app.tiny import tokenizer as plain_tokenizer
 
-BUNDLES = Path(__file__).parents[2] / "bundles"
 SHIPPED = sorted(path.name for path in BUNDLES.iterdir())
 PIECE = 8  # characters, so that every example has many
 WHOLE = 10**6

@@ -17,8 +17,8 @@ from benchmarks.reliability.process import Usage
 from benchmarks.reliability.results import PAGE, page, table
 from benchmarks.reliability.soak import growth, soak
 from benchmarks.reliability.traffic import Traffic
+from benchmarks.shipped import BUNDLES
 from tests.app.tiny import write_fragile
-from tests.readme import BUNDLES
 from tests.service import running_server
 
 

@@ -23,10 +23,9 @@ from app.scheduler.segments import continues, cut
 from app.scheduler.watch import Watch
 from app.settings import read_settings
 from app.text import tokenize
-from benchmarks.shipped import newest
+from benchmarks.shipped import BUNDLES, newest
 from tests.app.scheduler.fakes import Book
 from tests.app.tiny import WORDS, read_whole, write_all, write_phrases
-from tests.readme import BUNDLES
 
 MODELS = ("reviews", "topics", "phrases")
 TEXTS = st.lists(st.sampled_from([*WORDS.split(), "unheard"]), min_size=1, max_size=70).map(" ".join)
