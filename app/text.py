@@ -157,33 +157,21 @@ def tokenize(
         pieces.append(_cut(tokenizer, text[begin:end], begin))
         count = sum(piece.words for piece in pieces) + len(pieces[0].names)
     found = _join(pieces[::-1] if truncate == "left" else pieces)
-    words = np.flatnonzero(~found.added)
-    if not len(words):
+    if not found.words:
         raise EmptyDocument("Expected at least one word, got none.")
-    if count > most_tokens and truncate == "error":
-        raise DocumentTooLong(
-            f"The document has {count if is_whole else f'more than {most_tokens}'} tokens; "
-            f'expected at most {most_tokens}. "truncate": "right" or "left" reads the first or the last {most_tokens}.'
-        )
     if count > most_tokens:
-        room = most_tokens - len(found.names)
-        if room < 1:
+        if truncate == "error":
             raise DocumentTooLong(
-                f"Expected at most {most_tokens} tokens, of which the tokenizer adds {len(found.names)} to any text."
+                f"The document has {count if is_whole else f'more than {most_tokens}'} tokens; expected at most "
+                f'{most_tokens}. "truncate": "right" or "left" reads the first or the last {most_tokens}.'
             )
-        words = words[-room:] if truncate == "left" else words[:room]
-    kept = np.sort(np.concatenate([words, np.flatnonzero(found.added)]))
-    added, offsets = found.added[kept], found.offsets[kept]
-    # an added token stands where the word before it ends, or where the first one begins: offsets never fall, and what
-    # a left cut left out is in no span of tokens
-    ends = np.maximum(np.maximum.accumulate(offsets[:, 1]), offsets[~added][0, 0])
-    offsets[added] = ends[added, None]
+        found = _truncated(found, most_tokens, truncate)
     return TokenizedText(
         text,
-        found.ids[kept],
-        offsets,
+        found.ids,
+        _placed(found),
         truncated=count > most_tokens,
-        added=dict(zip(np.flatnonzero(added).tolist(), found.names, strict=True)),
+        added=dict(zip(np.flatnonzero(found.added).tolist(), found.names, strict=True)),
     )
 
 
@@ -242,6 +230,32 @@ def _join(pieces: Sequence[_Tokens]) -> _Tokens:
         np.concatenate([piece.added for piece in kept]),
         [name for piece in kept for name in piece.names],
     )
+
+
+def _truncated(found: _Tokens, most_tokens: int, side: Truncate) -> _Tokens:
+    """The first or the last of the words, and all that was added."""
+    room = most_tokens - len(found.names)
+    if room < 1:
+        raise DocumentTooLong(
+            f"Expected at most {most_tokens} tokens, of which the tokenizer adds {len(found.names)} to any text."
+        )
+    words = np.flatnonzero(~found.added)
+    kept = found.added.copy()
+    kept[words[-room:] if side == "left" else words[:room]] = True
+    return found.keep(kept)
+
+
+def _placed(found: _Tokens) -> NDArray[np.int64]:
+    """The offsets, never falling and within the text that is read.
+
+    An added token stands where the word before it ends, or where the first one begins; so what was left out before
+    that is in no span of tokens.
+    """
+    offsets, added = found.offsets, found.added
+    if not found.names:
+        return offsets
+    ends = np.maximum(np.maximum.accumulate(offsets[:, 1]), offsets[~added][0, 0])
+    return np.where(added[:, None], ends[:, None], offsets)
 
 
 def _check_unicode(text: str) -> None:
