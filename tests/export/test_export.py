@@ -205,12 +205,13 @@ def test_training_that_has_not_ended_is_told(
     assert state is not None
     assert isinstance(state["position"], dict)
     options = ExportOptions("tiny", bundles=tmp_path / "bundles")
-    export_run(run.path, options, Console())
+    terminal = Console(width=400)  # no path is folded
+    export_run(run.path, options, terminal)
     assert "has not ended" not in capsys.readouterr().out
     state["position"]["finished"] = False
     run.save_checkpoint(state)
-    export_run(run.path, replace(options, version="2"), Console())
-    assert "has not ended; these are its best weights so far" in capsys.readouterr().out.replace("\n", " ")
+    export_run(run.path, replace(options, version="2"), terminal)
+    assert "has not ended; these are its best weights so far" in capsys.readouterr().out
 
 
 def test_missing_documents_are_told(runs: dict[str, RunFolder], tmp_path: Path) -> None:
