@@ -1,7 +1,7 @@
 """What a row's model costs when served: exported to a bundle, loaded by the service, fed with the set's dev documents.
 
 Processor time of the whole process is counted, tokenizing, queue and reading together, so that what else the machine
-does hardly matters. HTTP is left out: it costs every model the same (benchmarks/serving).
+does matters by the shared caches alone. HTTP is left out: it costs every model the same (benchmarks/serving).
 """
 
 from __future__ import annotations
