@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from app.answer import Answer
 from app.errors import DeadlineExceeded, DocumentProblem, Problem
 from app.metrics import Metrics
@@ -92,11 +94,10 @@ class MetricsObserver:
         if answer.words_before:
             self._metrics.continued_documents_total.labels(name).inc()
         self._metrics.tokens_total.labels(name).inc(len(token_ids))
-        self._metrics.unknown_tokens_total.labels(name).inc(
-            int((token_ids == answer.model.manifest.unknown_id).sum())
-        )
+        unknown = np.count_nonzero(token_ids == answer.model.manifest.unknown_id)
+        self._metrics.unknown_tokens_total.labels(name).inc(int(unknown))
         self._metrics.predictions_total.labels(name, answer.model.manifest.labels[answer.winner]).inc()
-        self._metrics.confidence.labels(name).observe(float(answer.probabilities.max()))
+        self._metrics.confidence.labels(name).observe(float(answer.probabilities[answer.winner]))
 
     def _skipped(self, answer: Answer) -> None:
         name = answer.model.manifest.name

@@ -30,6 +30,7 @@ from app.errors import (
     StartError,
     WaitTooLong,
 )
+from app.gathering import Gathering
 from app.keys import Caller, KeyRing, read_keys
 from app.lag import LoopLag
 from app.logs import get_logger
@@ -46,14 +47,11 @@ from app.scheduler.threads import EngineThreads
 from app.scheduler.watch import Watch
 from app.settings import Settings
 from app.state_tokens import StateTokens, read_state_key
-from app.text import CuttingPace, TokenEstimate, TokenizedText
+from app.text import SHORT_CHARACTERS, CuttingPace, TokenEstimate, TokenizedText
 
 _STOP_SECONDS = 5.0  # a run is bounded by calibration, so a thread that takes longer hangs and is left behind
 
 _log = get_logger("readtrace.service")
-
-# Cutting so many takes as long as the way to another thread and back, and holds nobody else up.
-_SHORT_CHARACTERS = 256
 
 
 class Service:
@@ -91,6 +89,7 @@ class Service:
             watch,
             places=settings.worker_threads,
         )
+        self._gathering = Gathering(self._scheduler.wake)
         self._engine = EngineThreads(
             self._scheduler,
             watch,
@@ -311,7 +310,7 @@ class Service:
     @contextmanager
     def _reserved(self, request: ReadRequest) -> Iterator[Reservation | None]:
         """Refuse by an estimate what would be refused once it is cut into tokens, which costs far more."""
-        if request.characters <= _SHORT_CHARACTERS:  # cut at once
+        if request.characters <= SHORT_CHARACTERS:  # cut at once
             yield None
             return
         with self.lag.judging():
@@ -337,6 +336,7 @@ class Service:
         self.check_quota(request.caller)
         with self.lag.judging():
             self._scheduler.submit(documents, reservation)
+        self._gathering.submitted()
         if request.caller is not None:
             again = len(request.wanted.continued.tail)
             self._charge(request.caller, sum(len(document.token_ids) - again for document in documents))
@@ -350,7 +350,7 @@ class Service:
         """Cut texts, one job a request and off the event loop unless short."""
         most_tokens = request.most_tokens(self.settings.max_document_tokens)
         characters = request.characters
-        if characters <= _SHORT_CHARACTERS:
+        if characters <= SHORT_CHARACTERS:
             return self._learn(request.tokenize(most_tokens))
         self._cutting.waiting += characters
         given_up = threading.Event()

@@ -5,12 +5,12 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import chain
+from itertools import chain, compress
 from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
-from tokenizers import Tokenizer
+from tokenizers import Encoding, Tokenizer
 
 from app.errors import DeadlineExceeded, DocumentTooLong, EmptyDocument, InvalidText, ReadingFailed
 from app.text_places import LEAST_PIECE, NOWHERE, Places
@@ -19,6 +19,9 @@ from app.text_places import LEAST_PIECE, NOWHERE, Places
 os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
 
 Truncate = Literal["error", "right", "left"]
+
+# Of a text that is cut at once: it takes as long as the way to another thread and back, and holds nobody else up.
+SHORT_CHARACTERS = 256
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -171,7 +174,7 @@ def tokenize(
         found.ids,
         _placed(found),
         truncated=count > most_tokens,
-        added=dict(zip(np.flatnonzero(found.added).tolist(), found.names, strict=True)),
+        added=found.added_names,
     )
 
 
@@ -189,6 +192,13 @@ class _Tokens:
         """Tokens of the text itself."""
         return len(self.ids) - len(self.names)
 
+    @property
+    def added_names(self) -> dict[int, str]:
+        """The names of the added ones by their place."""
+        if not self.names:
+            return {}
+        return dict(zip(np.flatnonzero(self.added).tolist(), self.names, strict=True))
+
     def keep(self, kept: NDArray[np.bool_]) -> _Tokens:
         """Some of the tokens."""
         names = [name for name, is_kept in zip(self.names, kept[self.added], strict=True) if is_kept]
@@ -196,23 +206,25 @@ class _Tokens:
 
 
 def _cut(tokenizer: Tokenizer, piece: str, begin: int) -> _Tokens:
-    # The batch call lets other threads run meanwhile; the plain one holds the interpreter's lock.
+    encoding = _encode(tokenizer, piece)
+    mask = encoding.special_tokens_mask
+    added = np.array(mask, bool)
+    spans = np.fromiter(chain.from_iterable(encoding.offsets), np.int64, 2 * len(mask)).reshape(-1, 2)
+    if begin:
+        spans[~added] += begin
+    names = list(compress(encoding.tokens, mask)) if 1 in mask else []
+    return _Tokens(np.array(encoding.ids, np.int64), spans, added, names)
+
+
+def _encode(tokenizer: Tokenizer, piece: str) -> Encoding:
     try:
-        encoding = tokenizer.encode_batch([piece])[0]
+        if len(piece) <= SHORT_CHARACTERS:
+            return tokenizer.encode(piece)
+        return tokenizer.encode_batch([piece])[0]  # lets other threads run meanwhile
     except BaseException as error:
         if not is_tokenizer_failure(error):
             raise
         raise ReadingFailed("The model's tokenizer failed on this document.") from error
-    added = np.array(encoding.special_tokens_mask, bool)
-    names = encoding.tokens if added.any() else []
-    spans = np.fromiter(chain.from_iterable(encoding.offsets), np.int64, 2 * len(encoding)).reshape(-1, 2)
-    spans[~added] += begin
-    return _Tokens(
-        np.array(encoding.ids, np.int64),
-        spans,
-        added,
-        [names[index] for index in np.flatnonzero(added).tolist()],
-    )
 
 
 def _join(pieces: Sequence[_Tokens]) -> _Tokens:

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Generic, ParamSpec, Protocol, TypeVar
+from typing import Generic, ParamSpec, Protocol, TypeVar
 
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
@@ -32,6 +32,7 @@ from app.tracing import RequestSpan
 DEADLINE_HEADER = "x-request-deadline-ms"
 LONGEST_DEADLINE_MS = 3_600_000
 _MOST_DIGITS = 10  # leading zeros with them: Python converts no number of thousands of digits
+_MOMENT_SECONDS = 0.05
 _LARGE_BYTES = 64 * 1024  # of a body: from here on parsing it is noticed by others on the event loop
 _MANY_TOKENS = 2_000  # of an answer: likewise for encoding it
 
@@ -245,22 +246,41 @@ async def _off_loop(
     return await asyncio.to_thread(function, *args, **kwargs) if large else function(*args, **kwargs)
 
 
-async def while_connected(request: Request, work: Coroutine[Any, Any, Result]) -> Result:
-    """Await ``work``; cancel it as soon as the client is gone.
+async def while_connected(request: Request, work: Awaitable[Result]) -> Result:
+    """Await ``work``; cancel it when the client is gone.
+
+    Nobody looks for that in the first moment, in which most requests are answered: it takes a task of its own.
 
     Raises:
         ClientDisconnect: the client left first.
     """
-    answering = asyncio.ensure_future(work)
-    leaving = asyncio.ensure_future(_disconnected(request))
+    here = asyncio.current_task()
+    assert here is not None
+    left = False
+    leaving: asyncio.Future[None] | None = None
+
+    def leave(_: asyncio.Future[None]) -> None:
+        nonlocal left
+        left = True
+        here.cancel()
+
+    def look() -> None:
+        nonlocal leaving
+        leaving = asyncio.ensure_future(_disconnected(request))
+        leaving.add_done_callback(leave)
+
+    timer = asyncio.get_running_loop().call_later(_MOMENT_SECONDS, look)
     try:
-        await asyncio.wait((answering, leaving), return_when=asyncio.FIRST_COMPLETED)
-        if not answering.done():
-            raise ClientDisconnect
-        return await answering
+        return await work
+    except asyncio.CancelledError:
+        if left and not here.uncancel():
+            raise ClientDisconnect from None
+        raise
     finally:
-        answering.cancel()
-        leaving.cancel()
+        timer.cancel()
+        if leaving is not None:
+            leaving.remove_done_callback(leave)
+            leaving.cancel()
 
 
 async def _disconnected(request: Request) -> None:

@@ -93,16 +93,19 @@ class Admission:
         if not self._backlog.documents:
             return  # costs that were learned wrong must not refuse for ever what nothing stands in the way of
         patience_seconds = max(0.0, min(document.deadline_seconds for document in documents) - now_seconds)
-        wait_seconds = self._backlog.wait_seconds(documents)
         own_seconds = self._backlog.own_seconds(documents)
         in_time = patience_seconds - _MARGIN * own_seconds  # the longest wait that leaves time to read
-        if _MARGIN * wait_seconds > min(in_time, self._limits.wait_seconds):
+        most_seconds = min(in_time, self._limits.wait_seconds)
+        if _MARGIN * self._backlog.seconds <= most_seconds:
+            return  # no wait is longer than all that is queued
+        wait_seconds = self._backlog.wait_seconds(documents)
+        if _MARGIN * wait_seconds > most_seconds:
             detail = (
                 f"The queue takes about {wait_seconds:.1f} s and reading {own_seconds:.1f} s; the deadline is in "
                 f"{patience_seconds:.1f} s, and the longest wait {self._limits.wait_seconds:g} s."
             )
-            # No wait is longer than all that is queued, and only that falls by a second each second.
-            spare_seconds = max(0.0, min(in_time, self._limits.wait_seconds))
+            # Only what is queued in all falls by a second each second.
+            spare_seconds = max(0.0, most_seconds)
             raise WaitTooLong(detail, _whole(_MARGIN * self._backlog.seconds - spare_seconds))
 
 

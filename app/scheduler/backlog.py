@@ -16,13 +16,16 @@ OldestTurn = Callable[[Lane], float | None]
 class _Unread:
     """The unread segments of one lane."""
 
-    def __init__(self) -> None:
+    def __init__(self, costs: RunCosts) -> None:
+        self._costs = costs
         self.segments = 0
         self._documents: Counter[int] = Counter()  # how many have so many segments
+        self._seconds: float | None = None  # every newcomer asks, and a run changes it a little only
 
     def change(self, before: int, after: int) -> None:
         """A document has ``after`` segments to read where it had ``before``."""
         self.segments += after - before
+        self._seconds = None
         for count, step in ((before, -1), (after, 1)):
             if count:
                 self._documents[count] += step
@@ -33,11 +36,18 @@ class _Unread:
         """Segments of all documents, of each at most so many."""
         return sum(documents * min(segments, most) for segments, documents in self._documents.items())
 
-    def seconds(self, costs: RunCosts) -> float:
-        """Engine time until all are read: segments of one document cannot share a run."""
+    @property
+    def seconds(self) -> float:
+        """Engine time until all are read, by the costs of when they changed last."""
+        if self._seconds is None:
+            self._seconds = self._work_out_seconds()
+        return self._seconds
+
+    def _work_out_seconds(self) -> float:
+        """Segments of one document cannot share a run."""
         total, before, documents = 0.0, 0, self._documents.total()
         for segments, ending in sorted(self._documents.items()):
-            total += (segments - before) * costs.work_seconds(documents)
+            total += (segments - before) * self._costs.work_seconds(documents)
             before, documents = segments, documents - ending
         return total
 
@@ -58,7 +68,10 @@ class Backlog:
         self.documents += 1
         self.tokens += sum(segment.tokens for segment in document.segments)
         for lane, segments in document.unread.items():
-            self._models.setdefault(lane.model, {}).setdefault(lane, _Unread()).change(0, segments)
+            lanes = self._models.setdefault(lane.model, {})
+            if lane not in lanes:
+                lanes[lane] = _Unread(self._costs_of(lane))
+            lanes[lane].change(0, segments)
 
     def progress(self, document: Document) -> None:
         """Count off the segments of a document that were read since it was counted last."""
@@ -116,13 +129,13 @@ class Backlog:
         of_model = in_lane - self._work(lane, own[lane])
         for other, unread in lanes.items():
             if other != lane:
-                of_model += min(in_lane, unread.seconds(self._costs_of(other)))
+                of_model += min(in_lane, unread.seconds)
         until = of_model + self._work(lane, own[lane])
         others = (self._model_seconds(model) for model in self._models if model != lane.model)
         return of_model + sum(min(until, seconds) for seconds in others)
 
     def _model_seconds(self, model: str) -> float:
-        return sum(unread.seconds(self._costs_of(lane)) for lane, unread in self._models[model].items())
+        return sum(unread.seconds for unread in self._models[model].values())
 
     def _work(self, lane: Lane, segments: float) -> float:
         return self._costs_of(lane).work_seconds(segments)

@@ -33,7 +33,7 @@ class Reading:
     run_seconds: float
     results: Mapping[str, Array] = field(default_factory=dict)
     checkpoint: Checkpoint | None = None  # the last there is; only models of one forward pass have any
-    predicted_queue_seconds: float = 0.0  # when its request came; 0 where nobody else waited
+    predicted_queue_seconds: float = 0.0  # when its request came; 0 where that was not predicted
 
     @property
     def tokens(self) -> int:

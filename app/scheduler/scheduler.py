@@ -26,6 +26,8 @@ Deliver = Callable[[Sequence[Ended]], None]
 DropStage = Literal["queue", "border"]  # before the first run of a document, or after one
 DropReason = Literal["left", "expired"]  # the caller left, or the deadline passed
 
+_PREDICTED_OF = 16
+
 _log = get_logger("readtrace.scheduler")
 
 
@@ -84,10 +86,11 @@ class Scheduler:
         self._work = threading.Condition(self._lock)
         self._places = Places(places, self._lock, clock)
         self._sequence = 0
+        self._found_others = 0  # requests that did
         self._closed = False
 
     def submit(self, documents: Sequence[Document], reservation: Reservation | None = None) -> None:
-        """Queue the documents of a request, all or none.
+        """Queue the documents of a request, all or none; engine threads that wait learn of them by ``wake``.
 
         Args:
             documents: of one request.
@@ -106,15 +109,19 @@ class Scheduler:
                 self.release(reservation)
                 self._admission.check_reserved(documents)
             give_turns(documents, self._engine.costs)
-            wait_seconds = self._backlog.wait_seconds(documents) if self._backlog.documents else 0.0
+            wait_seconds = self._predicted_wait_seconds(documents)
             for document in documents:
                 document.predicted_queue_seconds = wait_seconds
                 self._sequence += 1
                 document.sequence = self._sequence
                 self._backlog.add(document)
                 self._lanes.push(document)
-            self._wake()
             self._observe_queue()
+
+    def wake(self) -> None:
+        """Let the engine begin with what was submitted, where it does not run already."""
+        with self._lock:
+            self._wake()
 
     def reserve(self, estimates: Sequence[Document], preparation_seconds: float) -> Reservation:
         """Promise a request its room and time, while what it is to read is known by an estimate only.
@@ -203,6 +210,13 @@ class Scheduler:
             waiting = self._lanes.take_all()
             self._work.notify_all()
         self._end([(document, _stopped()) for document in waiting], [])
+
+    def _predicted_wait_seconds(self, documents: Sequence[Document]) -> float:
+        """Of one in sixteen requests that find others: to tell how good predictions are, not worth more."""
+        if not self._backlog.documents:
+            return 0.0
+        self._found_others += 1
+        return self._backlog.wait_seconds(documents) if self._found_others % _PREDICTED_OF == 1 else 0.0
 
     def _takable(self) -> Lane | None:
         """The lane of the next batch.

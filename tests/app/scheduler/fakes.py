@@ -224,6 +224,7 @@ class Bench:
     def submit(self, *documents: Sequence[int], version: Version = SUMS) -> list[Document]:
         made = [self.document(token_ids, version=version) for token_ids in documents]
         self.scheduler.submit(made)
+        self.scheduler.wake()
         return made
 
     def work_once(self) -> bool:
