@@ -7,8 +7,8 @@ import socket
 import struct
 import sys
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
+from typing import ParamSpec, TypeVar
 
 from app.errors import QueueFull, WaitTooLong
 
@@ -17,6 +17,9 @@ _PATIENCE_SECONDS = 1.0  # a stall, or a burst that ends, is no overload
 _AGAIN_LATE_SECONDS = 0.1  # while an overload is fresh in memory
 _MEMORY_SECONDS = 5.0
 _FULL_SECONDS = 0.03  # a few times what a refusal takes
+
+Arguments = ParamSpec("Arguments")
+Result = TypeVar("Result")
 
 _LAST_RECEIVED = struct.Struct("@52xI")  # Linux's struct tcp_info up to tcpi_last_data_recv, in ms
 
@@ -66,12 +69,14 @@ class LoopLag:
             return True
         return False
 
-    @contextmanager
-    def judging(self) -> Iterator[None]:
-        """Within it a request is let in or refused, as there is room."""
+    def judge(
+        self, let_in: Callable[Arguments, Result], *args: Arguments.args, **kwargs: Arguments.kwargs
+    ) -> Result:
+        """Call what lets a request in or refuses it, as there is room; whatever it raises is raised."""
         try:
-            yield
+            found = let_in(*args, **kwargs)
         except (QueueFull, WaitTooLong):
             self._full_until = self._clock() + _FULL_SECONDS
             raise
         self._full_until = 0.0
+        return found

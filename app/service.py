@@ -313,10 +313,11 @@ class Service:
         if request.characters <= SHORT_CHARACTERS:  # cut at once
             yield None
             return
-        with self.lag.judging():
-            reservation = self._scheduler.reserve(
-                self._estimates(request), self._cutting.wait_seconds(request.characters)
-            )
+        reservation = self.lag.judge(
+            self._scheduler.reserve,
+            self._estimates(request),
+            self._cutting.wait_seconds(request.characters),
+        )
         try:
             yield reservation
         finally:
@@ -334,8 +335,7 @@ class Service:
     ) -> None:
         # between this and the charge nobody else's turn comes: of requests at once only one overdraws the quota
         self.check_quota(request.caller)
-        with self.lag.judging():
-            self._scheduler.submit(documents, reservation)
+        self.lag.judge(self._scheduler.submit, documents, reservation)
         self._gathering.submitted()
         if request.caller is not None:
             again = len(request.wanted.continued.tail)
