@@ -261,8 +261,9 @@ async def while_connected(request: Request, work: Awaitable[Result]) -> Result:
 
     def leave(_: asyncio.Future[None]) -> None:
         nonlocal left
-        left = True
-        here.cancel()
+        if leaving is not None:  # or the work ended in this very turn of the loop
+            left = True
+            here.cancel()
 
     def look() -> None:
         nonlocal leaving
@@ -279,8 +280,8 @@ async def while_connected(request: Request, work: Awaitable[Result]) -> Result:
     finally:
         timer.cancel()
         if leaving is not None:
-            leaving.remove_done_callback(leave)
             leaving.cancel()
+            leaving = None
 
 
 async def _disconnected(request: Request) -> None:

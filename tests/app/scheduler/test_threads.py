@@ -174,3 +174,16 @@ def test_idle_threads_use_no_cpu() -> None:
         time.sleep(0.5)
         used_seconds = time.process_time() - started
     assert used_seconds < 0.02
+
+
+def test_what_is_submitted_together_is_read_together() -> None:
+    bench = Bench()
+    with working(bench):
+        documents = [bench.document([1]) for _ in range(4)]
+        for document in documents:
+            bench.scheduler.submit([document])
+            time.sleep(0.002)  # a thread that was woken would begin
+        assert not bench.engine.runs
+        bench.scheduler.wake()
+        wait_for(bench, documents)
+    assert {rows for _, rows in bench.engine.runs} == {4}
