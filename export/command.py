@@ -5,7 +5,6 @@ from __future__ import annotations
 import errno
 import json
 import os
-import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,6 +22,7 @@ from export.lowering.base import Lowered, array
 from export.lowering.registry import lower
 from export.proof import Proof, TokenIds, prove
 from export.reading import GraphReader
+from export.workplace import workplace
 from models.data.documents import BadRows
 from models.data.rows import Columns, read_rows
 from models.errors import ConfigError, RunError
@@ -80,8 +80,8 @@ def export_run(run: Path, options: ExportOptions, console: Console) -> Path:
         proof = prove(model, lowered, _encode(tokenizer, texts))
     console.print(f"proof: {proof}", highlight=False)
     target.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=target.parent, prefix=".export-") as partial:
-        bundle = Path(partial) / "bundle"
+    with workplace(target.parent) as partial:
+        bundle = partial / "bundle"
         bundle.mkdir()
         _write(
             bundle, folder, options, lowered, (proof, comparisons), _golden(lowered, golden_texts, tokenizer)

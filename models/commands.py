@@ -17,6 +17,7 @@ from models.data.documents import BadRows, encode_rows, load_rows
 from models.data.labels import given_labels
 from models.data.rows import Columns
 from models.errors import ConfigError, RunError
+from models.memory import memory_bounded
 from models.preparation import Prepared, prepare
 from models.reports import show_bad_rows, show_prepared, show_report, show_shortened
 from models.text.tokenizer import vocabulary
@@ -44,6 +45,7 @@ class RunOptions:
         return BadRows() if self.skip_bad_rows else None
 
 
+@memory_bounded()
 def train(config: RunConfig, out: Path, options: RunOptions, console: Console) -> None:
     """Train a new run in the folder `out`.
 
@@ -64,6 +66,7 @@ def train(config: RunConfig, out: Path, options: RunOptions, console: Console) -
             _finish(trainer, console)
 
 
+@memory_bounded()
 def resume(out: Path, options: RunOptions, console: Console, config: RunConfig | None = None) -> None:
     """Go on with a run that was stopped; its configuration and tokenizer are those of its folder.
 
@@ -95,6 +98,7 @@ def resume(out: Path, options: RunOptions, console: Console, config: RunConfig |
             _finish(trainer, console)
 
 
+@memory_bounded()
 def evaluate_file(
     run: Path, data: Path, columns: Columns | None, name: str | None, options: RunOptions, console: Console
 ) -> Report:

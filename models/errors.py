@@ -5,6 +5,7 @@ ReadtraceTrainingError
 ├── DataError        a labelled file that cannot be read as asked (file, line, expected, found)
 ├── VectorsError     a file of word vectors that cannot be used
 ├── EncoderError     a pretrained encoder's folder that cannot be used
+├── OutOfMemoryError a configuration that needs more memory than there is
 └── RunError         a run folder that is missing, foreign or damaged
 """
 
@@ -36,6 +37,16 @@ class VectorsError(ReadtraceTrainingError):
 
 class EncoderError(ReadtraceTrainingError):
     """A folder of a pretrained encoder that cannot be used."""
+
+
+class OutOfMemoryError(ReadtraceTrainingError):
+    """The model or a batch does not fit into memory."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(
+            f"not enough memory ({reason or 'no size told'}): a smaller model (such as --set model.hidden=100), "
+            "training.batch_size or training.longest needs less"
+        )
 
 
 class RunError(ReadtraceTrainingError):
