@@ -25,7 +25,7 @@ class _Kind:
 _KINDS = (
     _Kind("Sentences and questions", ("trec", "sst2", "sst1", "mr", "cr", "subj", "mpqa"), "lstm"),
     _Kind("Long reviews", ("imdb", "yelp5", "amazon5"), "mtlstm-f2s"),
-    _Kind("News and topics", ("ag-news", "dbpedia", "r8"), "nbow"),
+    _Kind("News and topics", ("ag-news", "dbpedia", "r8"), "cbow"),
 )
 _NEEDS = {
     "the probabilities after every word, true for the text so far": "causal trace",

@@ -70,6 +70,19 @@ def test_claims_and_results_speak_of_rows_that_exist() -> None:
     assert kept <= set(GRID)
 
 
+@pytest.mark.parametrize("name", [name for name, result in RESULTS.items() if result.units])
+def test_a_result_was_made_with_the_settings_of_its_row(name: str) -> None:
+    row, result = GRID[name], RESULTS[name]
+    assert set(result.units) <= {str(one) for one in row.units}
+    config = row.config(row.units[0], {"train": "t.jsonl", "dev": "d.jsonl"})
+    for now, kept in ((config.model, result.model), (config.training, result.training)):
+        asked = now.model_dump(mode="json", exclude={"seed"})
+        # A setting that came later has its default, a size that was left open was found from the data.
+        defaults = type(now).model_construct().model_dump(mode="json", warnings=False)
+        for setting, value in asked.items():
+            assert value is None or kept.get(setting, defaults.get(setting)) == value, setting
+
+
 def test_the_committed_pages_are_what_the_table_command_writes(tmp_path: Path) -> None:
     drawn = draw_plots(GRID, RESULTS, tmp_path)
     assert {f"{name}.png" for name in drawn} == {path.name for path in (HERE / "plots").glob("*.png")}
