@@ -5,14 +5,17 @@ from __future__ import annotations
 import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from math import sqrt
+from math import inf, sqrt
 from statistics import mean, stdev
 from typing import Literal
 
 from pydantic import BaseModel, ConfigDict
+from scipy.stats import t as student_t
 
 from benchmarks.accuracy.grid import HERE, Unit
 from benchmarks.accuracy.results import RowResult
+
+_SURE = 0.975  # on either side
 
 
 class Claim(BaseModel):
@@ -47,26 +50,32 @@ def read_claims() -> list[Claim]:
 def judge(claim: Claim, results: Mapping[str, RowResult]) -> Verdict:
     """Compare both sides on the seeds and folds that they share, pair by pair.
 
-    `within noise`: the difference is smaller than two of its standard errors. A pair of single trainings has no
-    spread of its own, so for it the spread is that of the test split's size.
+    `within noise`: the difference is one that chance alone gives in more than one case of twenty, by Student's t with
+    the degrees of freedom of Welch and Satterthwaite, since two or three seeds tell little of their own spread. Where
+    they have none, as a single one, it is that of the test split's size.
     """
     differences, errors, better, than, units = [], [], [], [], 0
+    uncertainty = 0.0  # of the errors themselves
     for left, right in zip(claim.better, claim.than, strict=True):
         pairs = _pairs(results.get(left), results.get(right))
         if not pairs:
             return Verdict(claim, "not measured")
-        gaps = [100 * (a - b) for a, b in pairs]
+        gaps = [round(100 * (a - b), 9) for a, b in pairs]  # equal ones are equal
         differences.append(mean(gaps))
-        errors.append(
-            stdev(gaps) / sqrt(len(gaps)) if len(gaps) > 1 else _sampling_error(results[left], pairs[0])
-        )
+        if len(set(gaps)) > 1:
+            errors.append(stdev(gaps) / sqrt(len(gaps)))
+            uncertainty += errors[-1] ** 4 / (len(gaps) - 1)
+        else:
+            errors.append(_sampling_error(results[left], pairs[0]))
         better.append(100 * mean(a for a, _ in pairs))
         than.append(100 * mean(b for _, b in pairs))
         units += len(pairs)
-    error = sqrt(sum(one**2 for one in errors)) / len(errors)
+    variance = sum(one**2 for one in errors)
+    error = sqrt(variance) / len(errors)
+    freedom = variance**2 / uncertainty if uncertainty else inf
     gap = mean(differences) - claim.margin
     outcome: Literal["holds", "does not hold", "within noise"] = "holds" if gap >= 0 else "does not hold"
-    if abs(gap) < 2 * error:
+    if abs(gap) < error * student_t.ppf(_SURE, freedom):
         outcome = "within noise"
     return Verdict(claim, outcome, mean(better), mean(than), error, units)
 
