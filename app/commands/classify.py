@@ -18,6 +18,7 @@ from app import explain as explanations
 from app.answer import Answer
 from app.api.classify import describe
 from app.api.schema import ClassifyRequest, Explain
+from app.background import in_background
 from app.commands.options import Bundles, DeviceOption, user_errors
 from app.commands.rows import Row, format_of, open_text, read_rows
 from app.engine.registry import LoadedModel
@@ -65,11 +66,11 @@ def classify(
             max_wait_seconds=3600,
         )
         configure_logs(settings)
-        form = format_of(file)
+        format_of(file)  # before the models are loaded
         service = Service.load(settings)
         asked = ClassifyRequest(input="", explain=explain, truncate=truncate)
         with open_text(file) as lines:
-            rows = read_rows(lines, form, column)
+            rows = read_rows(lines, file, column)
             failed = asyncio.run(_classify_rows(service, service.registry.find(model), asked, rows))
     if failed:
         raise typer.Exit(1)
@@ -98,17 +99,20 @@ async def _classify_rows(
             read_ahead.append(row)
             loop.call_soon_threadsafe(accept)
 
-    reading = loop.run_in_executor(None, read)
+    # Not the loop's executor: where writing fails, nobody may wait for a reader that waits for room.
+    reading = asyncio.wrap_future(in_background(read, "read-rows"))
     reading.add_done_callback(lambda _: groups.put_nowait(None))
-    while (task := await groups.get()) is not None:
-        for row, answer in await task:
-            _write(row, answer, asked)
-            progress.count(isinstance(answer, Answer))
-            room.release(_weight(row))
-        if groups.empty():
-            sys.stdout.buffer.flush()
-    progress.finish()
-    await service.stop()
+    try:
+        while (task := await groups.get()) is not None:
+            for row, answer in await task:
+                _write(row, answer, asked)
+                progress.count(isinstance(answer, Answer))
+                room.release(_weight(row))
+            if groups.empty():
+                sys.stdout.buffer.flush()
+        progress.finish()
+    finally:
+        await service.stop()
     await reading  # raises what reading the file raised
     return progress.failed
 

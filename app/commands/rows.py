@@ -7,11 +7,11 @@ import gzip
 import io
 import json
 import sys
+import zlib
 from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal, TextIO
+from typing import BinaryIO, Literal, TextIO, cast
 
 from app.errors import StartError
 
@@ -30,10 +30,10 @@ class Row:
 
 
 def format_of(path: Path) -> Format:
-    """The format that a file's name tells; standard input and unknown names are JSON Lines.
+    """The format that a file's name tells; standard input is JSON Lines.
 
     Raises:
-        StartError: the name tells another format.
+        StartError: the name tells none of them.
     """
     suffixes = [suffix for suffix in path.suffixes if suffix != ".gz"]
     if str(path) == "-":
@@ -43,32 +43,41 @@ def format_of(path: Path) -> Format:
     return _FORMATS[suffixes[-1]]
 
 
-@contextmanager
-def open_text(path: Path) -> Iterator[TextIO]:
+def open_text(path: Path) -> TextIO:
     """Open a file, a compressed file or standard input (``-``) as UTF-8.
 
     Raises:
         StartError: it cannot be opened.
     """
-    if str(path) == "-":
-        yield io.TextIOWrapper(sys.stdin.buffer, encoding="utf-8", errors="surrogateescape", newline="")
-        return
-    opened = gzip.open if path.suffix == ".gz" else open
     try:
-        # Bytes that are no UTF-8 become lone surrogates, which fail their own row and no other.
-        with opened(path, "rt", encoding="utf-8", errors="surrogateescape", newline="") as file:
-            yield file
-    except (OSError, EOFError) as error:
-        reason = getattr(error, "strerror", None) or error
-        raise StartError(f"{path}: cannot be read: {reason}") from error
+        file = sys.stdin.buffer if str(path) == "-" else _open(path)
+    except OSError as error:
+        raise _unreadable(path, error) from error
+    # Bytes that are no UTF-8 become lone surrogates, which fail their own row and no other.
+    return io.TextIOWrapper(file, encoding="utf-8-sig", errors="surrogateescape", newline="")
 
 
-def read_rows(file: TextIO, form: Format, column: str) -> Iterator[Row]:
-    """The rows of a file, one at a time.
+def _open(path: Path) -> BinaryIO:
+    return cast(BinaryIO, gzip.open(path, "rb")) if path.suffix == ".gz" else path.open("rb")
+
+
+def _unreadable(path: Path, error: Exception) -> StartError:
+    return StartError(f"{path}: cannot be read: {getattr(error, 'strerror', None) or error}")
+
+
+def read_rows(file: TextIO, path: Path, column: str) -> Iterator[Row]:
+    """The rows of a file, opened from a path, one at a time.
 
     Raises:
-        StartError: a table has no such column.
+        StartError: it cannot be read on, or a table has no such column.
     """
+    try:
+        yield from _rows(file, format_of(path), column)
+    except (OSError, EOFError, zlib.error) as error:
+        raise _unreadable(path, error) from error
+
+
+def _rows(file: TextIO, form: Format, column: str) -> Iterator[Row]:
     if form == "jsonl":
         yield from _json_rows(file, column)
     elif form == "txt":
@@ -86,6 +95,12 @@ def _json_rows(file: TextIO, column: str) -> Iterator[Row]:
             value = json.loads(line)
         except json.JSONDecodeError as error:
             yield Row(number, None, f"expected JSON: {error.msg} at column {error.colno}")
+            continue
+        except (
+            ValueError,
+            RecursionError,
+        ) as error:  # a number of thousands of digits, lists in lists in lists
+            yield Row(number, None, f"expected JSON: {error}")
             continue
         text = value.get(column) if isinstance(value, dict) else value
         if isinstance(text, str):

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import signal
 import socket
 import subprocess
 import sys
@@ -130,15 +131,57 @@ def test_missing_gpu_stops_the_start_and_doctor_finds_it(bundles: Path) -> None:
     assert "bad  bundles: not loaded: device=cuda was asked for" in done.stdout
 
 
-def test_full_disk_ends_a_file_of_answers_with_a_message(bundles: Path) -> None:
-    command = [sys.executable, "-m", "app", "classify", "-", "--bundles", str(bundles)]
+@pytest.fixture
+def many_rows(tmp_path: Path) -> Path:
+    """More rows than are read ahead."""
+    path = tmp_path / "in.jsonl"
+    path.write_text('"good film"\n' * 20_000)
+    return path
+
+
+def classifying(path: Path, bundles: Path) -> list[str]:
+    return [sys.executable, "-m", "app", "classify", str(path), "--bundles", str(bundles)]
+
+
+def test_full_disk_ends_a_file_of_answers_with_a_message(bundles: Path, many_rows: Path) -> None:
     with Path("/dev/full").open("w") as full:  # every write says that the disk is full
         done = subprocess.run(
-            command, input='"good"\n', stdout=full, stderr=subprocess.PIPE, text=True, timeout=60, check=False
+            classifying(many_rows, bundles),
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            timeout=60,
+            check=False,
         )
     assert done.returncode == 2
     assert "readtrace: output: No space left on device" in done.stderr
     assert "Traceback" not in done.stderr
+
+
+def test_reader_that_left_ends_the_answers(bundles: Path, many_rows: Path) -> None:
+    with subprocess.Popen(
+        classifying(many_rows, bundles), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as running:
+        assert running.stdout is not None
+        assert running.stderr is not None
+        assert json.loads(running.stdout.readline())["line"] == 1
+        running.stdout.close()
+        assert running.wait(60) == 2
+        told = running.stderr.read()
+    assert "readtrace: output: Broken pipe" in told
+    assert "Traceback" not in told
+
+
+def test_interrupt_ends_the_answers(bundles: Path, many_rows: Path) -> None:
+    with subprocess.Popen(
+        classifying(many_rows, bundles), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as running:
+        assert running.stdout is not None
+        assert json.loads(running.stdout.readline())["line"] == 1
+        running.send_signal(signal.SIGINT)
+        _, told = running.communicate(timeout=60)
+    assert running.returncode == 130
+    assert "Traceback" not in told
 
 
 def test_place_that_cannot_be_written_is_named(bundles: Path) -> None:

@@ -11,7 +11,7 @@ from app.errors import StartError
 
 def rows(path: Path, column: str = "text") -> list[Row]:
     with open_text(path) as file:
-        return list(read_rows(file, format_of(path), column))
+        return list(read_rows(file, path, column))
 
 
 @pytest.mark.parametrize(
@@ -47,6 +47,8 @@ def test_every_line_of_plain_text_is_a_document(tmp_path: Path) -> None:
         ("{", "expected JSON: "),
         ("5", "expected a string or an object with a string 'text'"),
         ('{"text": 5}', "expected a string or an object with a string 'text'"),
+        ("9" * 5000, "expected JSON: "),
+        ("[" * 100_000, "expected JSON: "),
     ],
 )
 def test_wrong_json_row_says_what_was_expected(tmp_path: Path, line: str, problem: str) -> None:
@@ -54,6 +56,20 @@ def test_wrong_json_row_says_what_was_expected(tmp_path: Path, line: str, proble
     good, wrong, bad = rows(tmp_path / "in.jsonl")
     assert (good.text, wrong.text, bad.text) == ("good", None, "bad")
     assert wrong.problem.startswith(problem)
+
+
+@pytest.mark.parametrize("name", ["in.csv", "in.jsonl"])
+def test_byte_order_mark_is_no_part_of_the_first_row(tmp_path: Path, name: str) -> None:
+    content = "text,label\ngood,x\n" if name == "in.csv" else '"good"\n'
+    (tmp_path / name).write_text(content, encoding="utf-8-sig")
+    assert [row.text for row in rows(tmp_path / name)] == ["good"]
+
+
+def test_compressed_file_that_breaks_off_ends_with_its_name(tmp_path: Path) -> None:
+    content = "".join(f'"{number}"\n' for number in range(10_000))
+    (tmp_path / "in.jsonl.gz").write_bytes(gzip.compress(content.encode())[:-100])
+    with pytest.raises(StartError, match=r"in\.jsonl\.gz: cannot be read: "):
+        rows(tmp_path / "in.jsonl.gz")
 
 
 def test_book_fits_into_a_field(tmp_path: Path) -> None:
