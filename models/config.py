@@ -66,7 +66,9 @@ class TrainingConfig(_Config):
     clip_norm: float = Field(5.0, gt=0)
     batch_size: int = Field(32, ge=1)
     epochs: int = Field(10, ge=1)
-    patience: int = Field(3, ge=1)  # epochs without a better dev accuracy before stopping early
+    patience: int = Field(
+        3, ge=1
+    )  # epochs without a better dev accuracy, or the same at less loss, before stopping early
     # share of words replaced by the unknown word in training
     word_dropout: float = Field(0.0, ge=0, lt=1)
     # schedule-training (Leap-LSTM paper, 4.3.2): in epoch i also mask max(0, start - i * step), i from 1

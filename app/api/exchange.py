@@ -229,7 +229,7 @@ def _deadline_ms(request: Request) -> int | None:
     if not (digits and 1 <= int(given) <= LONGEST_DEADLINE_MS):
         raise InvalidRequest(
             f"Header {DEADLINE_HEADER!r}: expected milliseconds from 1 to {LONGEST_DEADLINE_MS}, "
-            f"got {given[:20]!r}."
+            f"got {given if digits else 'a string'}."
         )
     return int(given)
 

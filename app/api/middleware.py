@@ -15,7 +15,7 @@ from app.api.problems import problem_response
 from app.errors import InternalError
 from app.keys import Caller
 from app.logs import get_logger, where
-from app.metrics import OTHER_ROUTE, Metrics
+from app.metrics import OTHER_ROUTE, ROUTE_STATUSES, Metrics
 from app.tracing import TRACEPARENT, TRACERESPONSE, Tracing, trace_id_of
 
 REQUEST_ID = "x-request-id"
@@ -127,4 +127,7 @@ def _route(scope: Scope) -> str:
     route = scope.get("route")
     if isinstance(route, BaseRoute):
         return str(getattr(route, "path", OTHER_ROUTE))
-    return "/static" if scope["path"].startswith("/static/") else OTHER_ROUTE
+    path: str = scope["path"]
+    if path.startswith("/static/"):
+        return "/static"
+    return path if path in ROUTE_STATUSES else OTHER_ROUTE

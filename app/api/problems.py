@@ -42,9 +42,10 @@ def install_problem_handlers(app: FastAPI) -> None:
 
 def _known(request: Request, error: HTTPException) -> Problem:
     if error.status_code == 404:
-        return NotFound(
-            f"Nothing is at this path; {request.scope.get('root_path', '')}/docs lists what there is."
-        )
+        root = request.scope.get(
+            "app_root_path", request.scope.get("root_path", "")
+        )  # a mount moves the latter
+        return NotFound(f"Nothing is at this path; {root}/docs lists what there is.")
     if error.status_code == 405:
         allowed = (error.headers or {}).get("Allow", "another method")
         return MethodNotAllowed(f"Expected {allowed}, got {request.method}.")

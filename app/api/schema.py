@@ -24,7 +24,13 @@ class ClassifyRequest(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
 
     input: str | Texts = Field(description="One document, or several.")
-    model: str | None = Field(None, description="`name` (its newest version) or `name@version`.")
+    model: str | None = Field(
+        None,
+        description=(
+            "`name` (its stable version where one was chosen, else its newest), `name@latest`, `name@stable` "
+            "or `name@version`."
+        ),
+    )
     explain: Explain = Field("steps", description="What to tell about the reading.")
     top_k: int | None = Field(None, ge=1, description="Adds `top`: so many labels, the most probable first.")
     raw_scores: bool = Field(False, description="Adds `raw_scores`: the logits.")

@@ -25,7 +25,7 @@ _RELOAD = "A running service takes the change over at SIGHUP."
 def new(
     name: Name,
     scope: Annotated[
-        list[str] | None, typer.Option(help="classify or admin; may be given twice.  [default: classify]")
+        list[str] | None, typer.Option(help="classify or admin; may be given twice.  \\[default: classify]")
     ] = None,
     quota: Annotated[int | None, typer.Option(help="Tokens a minute; without it there is no limit.")] = None,
     file: File = None,

@@ -66,9 +66,17 @@ def write_guide(grid: Mapping[str, Row], results: Mapping[str, RowResult]) -> st
     trained = sum(len(result.units) for result in results.values())
     parts = [
         _HEAD,
-        f"Trained so far: {trained} of the grid's {sum(len(row.units) for row in grid.values())} trainings.\n",
+        f"Trained so far: {trained} of the grid's {sum(len(row.units) for row in grid.values())} trainings.",
     ]
     measured = {name: result for name, result in results.items() if result.units and result.cost}
+    left_out = [
+        name
+        for name, row in grid.items()
+        if row.model.choice and name not in measured and name in results and results[name].units
+    ]
+    parts.append(
+        f"Left out, since their cost is not measured yet: {', '.join(left_out)}.\n" if left_out else ""
+    )
     for kind in _KINDS:
         candidates = _candidates(kind, grid, measured)
         if len(candidates) >= _CHOICE:

@@ -240,7 +240,7 @@ def main() -> None:
         "date": datetime.now(UTC).date().isoformat(),
         "cpu": cpu_name(),
         "cpus": 2,
-        "command": "python -m benchmarks.reliability.overload",
+        "command": "python -m benchmarks.reliability.overload --root DATA",
         "seconds": options.seconds,
         "deadline_seconds": DEADLINE_SECONDS,
         "times": TIMES,

@@ -32,7 +32,7 @@ class TokenizerConfig(BaseModel):
     replace: tuple[tuple[str, str], ...] = (("[\u2018\u2019]", "'"), (r"<br\s*/?>", " "))
     vocabulary_size: int = Field(30_000, ge=10)
     minimum_count: int = Field(1, ge=1)
-    # words of the word-vector files follow those of the training text until the vocabulary is full
+    # words of the first word-vector file follow those of the training text until the vocabulary is full
     words_from_vectors: bool = True
 
     @field_validator("replace")

@@ -162,7 +162,8 @@ def _split(body: bytes, json_length: str | None) -> tuple[bytes, bytes]:
     digits = json_length.isascii() and json_length.isdigit() and len(json_length) <= _MOST_DIGITS
     if not (digits and int(json_length) <= len(body)):
         raise InvalidRequest(
-            f"Header {_JSON_LENGTH!r}: expected at most {len(body)}, got {json_length[:20]!r}."
+            f"Header {_JSON_LENGTH!r}: expected a number of at most {len(body)}, "
+            f"got {json_length if digits else 'a string'}."
         )
     return body[: int(json_length)], body[int(json_length) :]
 
