@@ -70,8 +70,8 @@ ROUTE_STATUSES: dict[str, tuple[int, ...]] = {
     "/metrics": (200,),
     "/docs": (200,),
     "/openapi.json": (200,),
-    "/": _CLASSIFYING,
-    "/static": (200, 304, 404),
+    "/": (*_CLASSIFYING, 206, 304, 416),
+    "/static": (200, 206, 304, 404, 416),
     OTHER_ROUTE: (200, 307, 400, 401, 403, 404, 405, 500),
 }
 
@@ -336,5 +336,5 @@ class _LostLogEvents(Collector):
 
 
 def _nearest(status: int) -> int:
-    """Keep the label set closed: an unforeseen status counts as the plain one of its hundred."""
-    return 500 if status >= 500 else 404
+    """Keep the label set closed: an unforeseen status counts as a plain one of its kind."""
+    return 500 if status >= 500 else 404 if status >= 400 else 200

@@ -48,7 +48,8 @@ class DrainingServer(uvicorn.Server):
         await super().startup(sockets)
         for server in self.servers:
             for listening in server.sockets:
-                _log.info("listening", address="http://{}:{}".format(*listening.getsockname()[:2]))
+                host, port = listening.getsockname()[:2]
+                _log.info("listening", address=f"http://{f'[{host}]' if ':' in host else host}:{port}")
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """Accept who waits for it, since closing the listening socket would reset them; then close and end.

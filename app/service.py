@@ -247,6 +247,7 @@ class Service:
     async def check_ready(self) -> None:
         """Send the shortest golden document of every model through the real queue and compare its answer.
 
+        One that is longer than the service's own limit is read up to it, and then it is enough that it is read.
         Where there is no room for one, it is enough that others are answered: busy is not broken, and an instance
         that is taken out of service for its load leaves that to the rest.
 
@@ -260,13 +261,15 @@ class Service:
             number, golden = min(enumerate(model.manifest.golden), key=lambda pair: len(pair[1].text))
             deadline = time.monotonic() + self.settings.readiness_timeout_seconds
             try:
-                (answer,) = await self._read(ReadRequest(model, [golden.text], Wanted(), deadline))
+                (answer,) = await self._read(ReadRequest(model, [golden.text], Wanted("right"), deadline))
             except (QueueFull, WaitTooLong) as busy:
                 if time.monotonic() - self._answered_at > self.settings.readiness_timeout_seconds:
                     raise NotReady("The queue is full, and nobody is answered.") from busy
                 continue
             if isinstance(answer, Problem):
                 raise NotReady(f"{model.id} did not answer: {answer.title}.")
+            if answer.text.truncated:
+                continue
             try:
                 compare(model, number, golden, answer.reading.steps)
             except BundleError as error:

@@ -153,7 +153,8 @@ class Settings(BaseSettings):
         if self.max_queued_tokens < self.max_document_tokens:
             raise ValueError(
                 f"max_queued_tokens ({self.max_queued_tokens}) must be at least "
-                f"max_document_tokens ({self.max_document_tokens}), or the longest document is never accepted"
+                f"max_document_tokens ({self.max_document_tokens}), or the longest document is never accepted; "
+                "a model of two passes needs twice as much"
             )
         if self.max_bodies_bytes < self.max_body_bytes:
             raise ValueError(

@@ -103,7 +103,9 @@ class StateTokens:
         signed, signature = content[:-_SIGNATURE_BYTES], content[-_SIGNATURE_BYTES:]
         if not hmac.compare_digest(signature, self._sign(signed)):
             raise _invalid()
-        _, expiry, sha256, id_bytes, words, tail_words = _HEAD.unpack_from(signed)
+        token_format, expiry, sha256, id_bytes, words, tail_words = _HEAD.unpack_from(signed)
+        if token_format != _FORMAT:  # of another release with the same key
+            raise _invalid()
         if self._clock() >= expiry:
             raise ExpiredState(
                 f"The state was good for {self._lifetime_seconds:g} s. Send the document from its beginning."

@@ -25,6 +25,7 @@ class Batch:
     documents: list[Document] = field(default_factory=list)
     dropped: list[Document] = field(default_factory=list)
     runs: list[tuple[int, float]] = field(default_factory=list)  # rows and seconds of those that succeeded
+    run_failed: bool = False  # whether one of its runs gave nothing
     running: bool = False  # whether one of the engine's places is its own
     placed_seconds: float = 0.0  # when it got the place, on the scheduler's clock
     settled: bool = False

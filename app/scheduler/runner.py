@@ -148,6 +148,7 @@ class Runner:
                 yield from self._read(batch, wanted, assemble(wanted, rows))
 
     def _failed(self, batch: Batch, why: FailedRun, error: str = "") -> None:
+        batch.run_failed = True
         _log.error("run_failed", **batch.lane._asdict(), why=why, error=error or None)
         self._observer.run_failed(batch.lane, why)
 

@@ -173,8 +173,11 @@ class Scheduler:
             for document in self._lanes.take(lane):
                 (batch.dropped if document.is_over(now) else batch.documents).append(document)
                 if len(batch.documents) == batch.rows:
-                    batch.reason = "full" if batch.rows == costs.row_counts[-1] else "cheaper"
                     break
+            if len(batch.documents) == costs.row_counts[-1]:
+                batch.reason = "full"
+            elif self._lanes.waiting(lane):
+                batch.reason = "cheaper"
             batch.rows = costs.fitting(len(batch.documents))
             if batch.documents:
                 self._lanes.charge(lane, costs.seconds(batch.rows))
@@ -278,9 +281,9 @@ class Scheduler:
         self._end(ended, going_on)
 
     def _learn(self, batch: Batch, now: float) -> None:
-        """Correct the costs: by the whole time on its place, with the work around the run, where it had one run."""
+        """Correct the costs: by the time on its place, with the work around the run, where it had that one run."""
         costs = self._engine.costs(batch.lane)
-        if len(batch.runs) == 1:
+        if len(batch.runs) == 1 and not batch.run_failed:
             ((rows, _),) = batch.runs
             costs.observe(rows, now - batch.placed_seconds)
             return

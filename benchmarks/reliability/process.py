@@ -77,7 +77,7 @@ def served(
         _wait(server, ready, log)
         yield server
     finally:
-        with suppress(ProcessLookupError):
+        with suppress(ProcessLookupError, subprocess.TimeoutExpired):
             process.terminate()
             process.wait(_STOP_SECONDS)
         with suppress(ProcessLookupError):  # what the server left behind

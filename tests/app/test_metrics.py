@@ -70,6 +70,14 @@ def test_unforeseen_status_stays_within_the_closed_set(registry: Registry) -> No
     assert series(metrics.exposition().decode()) == before
 
 
+def test_pages_are_counted_by_their_paths(client: httpx.Client) -> None:
+    client.get("/", headers={"range": "bytes=0-9"})
+    client.get("/openapi.json")
+    text = client.get("/metrics").text
+    assert 'readtrace_request_seconds_count{route="/",status="206"} 1.0' in text
+    assert 'readtrace_request_seconds_count{route="/openapi.json",status="200"} 1.0' in text
+
+
 def test_no_series_tells_when_another_began(client: httpx.Client) -> None:
     client.post("/classify", json={"input": "good"})
     assert not [name for name, _ in series(client.get("/metrics").text) if name.endswith("_created")]

@@ -302,6 +302,17 @@ def test_readiness_notices_wrong_answers(registry: Registry, settings: Settings)
     asyncio.run(scenario())
 
 
+def test_readiness_reads_a_golden_document_up_to_the_limit(registry: Registry, bundles: Any) -> None:
+    async def scenario() -> None:
+        wrong = SlowRegistry.of(registry)
+        async with running(wrong, read_settings(bundles=bundles, max_document_tokens=1)) as service:
+            wrong.shift = 0.01  # of a part, no answer can be compared
+            await service.check_ready()
+            assert dispatches(service)
+
+    asyncio.run(scenario())
+
+
 def test_readiness_notices_an_engine_that_hangs(registry: Registry, bundles: Any) -> None:
     async def scenario() -> None:
         slow = SlowRegistry.of(registry)

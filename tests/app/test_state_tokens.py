@@ -53,6 +53,16 @@ def test_token_gives_back_what_it_was_written_of(model: LoadedModel) -> None:
         np.testing.assert_array_equal(read.states[name], state.astype(np.float32))
 
 
+def test_token_of_another_format_is_refused(model: LoadedModel, monkeypatch: pytest.MonkeyPatch) -> None:
+    tokens = StateTokens(KEY, 60)
+    monkeypatch.setattr("app.state_tokens._FORMAT", 99)
+    token = written(tokens, model, some(model))
+    tokens.read(token)
+    monkeypatch.undo()
+    with pytest.raises(InvalidState):
+        tokens.read(token)
+
+
 def test_state_of_a_beginning_is_zeros(model: LoadedModel) -> None:
     tokens = StateTokens(KEY, 60)
     read = tokens.read(written(tokens, model, BEGINNING)).of(model)

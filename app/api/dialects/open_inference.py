@@ -152,7 +152,7 @@ def _parse(model: str, json_length: str | None, body: bytes) -> _Asked:
         raise InvalidRequest(
             f"Field 'inputs.0.data': expected {expected} texts for the shape {tensor.shape}, got {len(texts)}."
         )
-    wanted = _OUTPUTS if not asked.outputs else [output.name for output in asked.outputs]
+    wanted = list(dict.fromkeys(output.name for output in asked.outputs or ())) or _OUTPUTS  # each once
     return _Asked(texts, model, asked.id, wanted)
 
 

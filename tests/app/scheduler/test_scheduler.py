@@ -15,9 +15,8 @@ from app.errors import (
     WaitTooLong,
 )
 from app.scheduler.document import Document, Reading
-from tests.app.scheduler.fakes import NOT_A_NUMBER, POISON, Bench, expected
+from tests.app.scheduler.fakes import HANGING, NOT_A_NUMBER, POISON, Bench, expected
 
-TOKEN_IDS = st.lists(st.integers(2, 12), min_size=1, max_size=23)
 ANY_TOKEN_IDS = st.lists(st.sampled_from([2, 3, 4, 5, POISON, NOT_A_NUMBER]), min_size=1, max_size=23)
 
 
@@ -58,6 +57,26 @@ def test_dispatch_says_whether_the_batch_was_full() -> None:
     bench.submit(*[[2, 3]] * 5)
     bench.work()
     assert bench.book.reasons == ["full", "oldest", "full", "oldest"]
+
+
+def test_dispatch_says_cheaper_only_where_some_were_left_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
+    bench = Bench()
+    monkeypatch.setattr(bench.engine, "seconds", lambda rows, _: {2: 1.0, 4: 4.0}[rows])
+    bench.submit(*[[2, 3]] * 3)
+    bench.work_once()
+    bench.work_once()
+    assert [(run.lane.reading, run.documents) for run in bench.book.ran_] == [("suffix", 2), ("prefix", 2)]
+    assert bench.book.reasons == ["cheaper", "oldest"]
+
+
+def test_time_of_a_run_that_failed_is_not_learned_of_the_one_that_did_not() -> None:
+    bench = Bench(run_seconds=0.01)
+    bench.submit([2, 3], [4, HANGING])
+    while not bench.book.failed_runs:
+        bench.work_once()
+    (run,) = bench.book.ran_
+    costs = bench.engine.costs(run.lane)
+    assert costs.seconds(run.rows) == pytest.approx(run.seconds)
 
 
 def test_short_document_waits_for_one_run_of_a_long_one() -> None:

@@ -102,9 +102,9 @@ def test_wrong_body_is_refused_in_its_form(client: httpx.Client, body: object, d
         (b"\1\0\0", None, "four bytes of length"),
         (b"\xff\0\0\0a", None, "expected 255 bytes of a text, got 1"),
         (b"\1\0\0\0\xff", None, "expected UTF-8"),
-        (b"", "99999", "expected at most"),
-        (b"", "x", "expected at most"),
-        (b"", "0" * 5000 + "1", "expected at most"),
+        (b"", "99999", "got 99999"),
+        (b"", "x", "got a string"),
+        (b"", "0" * 5000 + "1", "got a string"),
     ],
 )
 def test_wrong_bytes_after_the_json_are_refused(
@@ -116,6 +116,12 @@ def test_wrong_bytes_after_the_json_are_refused(
     response = client.post("/v2/models/topics/infer", content=json + raw, headers=headers)
     assert response.status_code == 422
     assert detail in response.json()["error"]
+
+
+def test_an_output_that_is_named_often_comes_once(client: httpx.Client) -> None:
+    outputs = [{"name": name} for name in ("label", "probabilities", "label")]
+    response = client.post("/v2/models/topics/infer", json={**tensor(), "outputs": outputs})
+    assert [output["name"] for output in response.json()["outputs"]] == ["label", "probabilities"]
 
 
 def test_nested_data_is_flattened(client: httpx.Client) -> None:
