@@ -13,7 +13,6 @@ from typing import Annotated, Literal, Self
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 TOKENIZER = "tokenizer.json"
-PADDING_ID = 0
 UNKNOWN_ID = 1
 NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,63}")
 VERSION = re.compile(r"[0-9]{1,9}(\.[0-9]{1,9}){0,2}")

@@ -71,7 +71,7 @@ class Service:
         self._tokenizers = ThreadPoolExecutor(settings.tokenizer_threads, "tokenizer")
         self._lengths = TokenEstimate()
         self._cutting = CuttingPace(settings.tokenizer_threads)
-        self._reading = 0  # calls of _read
+        self._reading = 0  # requests accepted and not answered yet
         self._answered_at = -math.inf
         self._rendering = asyncio.Lock()
         self._idle = asyncio.Event()

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from tokenizers import Encoding, Tokenizer
 
 from app.errors import DeadlineExceeded, DocumentTooLong, EmptyDocument, InvalidText, ReadingFailed
-from app.text_places import LEAST_PIECE, NOWHERE, Places
+from app.text_places import LEAST_PIECE, NOWHERE, CutPlaces
 
 # Our own threads bound the work; the library's pool would take every CPU of the host for one long text.
 os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
@@ -124,7 +124,7 @@ def tokenize(
     text: str,
     most_tokens: int,
     truncate: Truncate,
-    places: Places = NOWHERE,
+    places: CutPlaces = NOWHERE,
     is_given_up: Callable[[], bool] = lambda: False,
 ) -> TokenizedText:
     """Cut ``text`` into tokens, at most ``most_tokens`` of them.

@@ -47,7 +47,7 @@ _NO_SPACE = re.compile(
 
 
 @dataclass(frozen=True, slots=True)
-class Places:
+class CutPlaces:
     """The places of a tokenizer's texts: ``place`` ends at one; in a text with one of ``never`` there are none."""
 
     place: re.Pattern[str] | None
@@ -91,10 +91,10 @@ class Places:
         return None
 
 
-NOWHERE = Places(None)
+NOWHERE = CutPlaces(None)
 
 
-def find_places(tokenizer: Tokenizer) -> Places:
+def find_places(tokenizer: Tokenizer) -> CutPlaces:
     """Where texts of the tokenizer may be cut; nowhere if its parts do not make that sure."""
     made_of: Mapping[str, Any] = json.loads(tokenizer.to_str())
     read_words_alone = made_of["model"]["type"] in _MODELS and _drops_space(made_of["pre_tokenizer"])
@@ -123,7 +123,7 @@ def find_places(tokenizer: Tokenizer) -> Places:
     )
     if others - _SIMPLE_NORMALIZERS or makes_marks or most_eaten >= _MOST_PLAIN:
         return NOWHERE
-    return Places(_stretch(marks, most_eaten), 2 * most_eaten + 2, frozenset(never))
+    return CutPlaces(_stretch(marks, most_eaten), 2 * most_eaten + 2, frozenset(never))
 
 
 def _stretch(marks: Iterable[str], most_eaten: int) -> re.Pattern[str]:

@@ -224,11 +224,7 @@ def _sizes(record: RunRecord) -> dict[str, int | float | str | bool | list[int]]
     )
     if not model["characters"]:
         del model["characters"]
-    sizes = {
-        name: list(value) if isinstance(value, tuple) else value
-        for name, value in model.items()
-        if value is not None
-    }
+    sizes = {name: list(value) if isinstance(value, tuple) else value for name, value in model.items()}
     return {"vocabulary": record.embedding_shape[0], "embedding": record.embedding_shape[1], **sizes}
 
 

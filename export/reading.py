@@ -1,4 +1,4 @@
-"""Reads documents with the exported graphs, plainly: the proof's and the card's way to run a bundle.
+"""Reads documents with the exported graphs, plainly: the way of the proof and of golden answers.
 
 The service has its own scheduler; this one runs given rows together, cut into segments of a given length.
 """

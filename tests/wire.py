@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from tests.service import Server
 
 _PATIENCE_SECONDS = 20
-_ENDLESS = 10_000
 
 
 @dataclass(frozen=True)

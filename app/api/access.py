@@ -9,6 +9,7 @@ from app.api.problems import problem_response
 from app.errors import Forbidden, Problem, Unauthenticated
 from app.keys import Caller, KeyRing
 from app.keys import Scope as KeyScope
+from app.service import Service
 
 # What probes and scrapers ask, who carry no keys, and the page, which asks its reader for one.
 _OPEN = {
@@ -66,6 +67,12 @@ def caller_of(request: Request) -> Caller | None:
     """Who sent the request; None where the service has no keys."""
     caller: Caller | None = request.scope["state"].get("caller")
     return caller
+
+
+def service_of(request: Request) -> Service:
+    """Who answers the request."""
+    service: Service = request.app.state.service
+    return service
 
 
 def _is_open(scope: Scope) -> bool:

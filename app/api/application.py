@@ -22,9 +22,9 @@ from app.api.body import BodyRoom
 from app.api.classify import classify
 from app.api.dialects.routes import add_dialects
 from app.api.documentation import CLASSIFY_DOCUMENTATION, STREAM_DOCUMENTATION, add_reference
-from app.api.exchange import DEADLINE_HEADER
 from app.api.middleware import REQUEST_ID, ObserveRequests
 from app.api.problems import install_problem_handlers
+from app.api.schema import DEADLINE_HEADER
 from app.api.stream import stream
 from app.service import Service
 from app.tracing import TRACEPARENT, TRACERESPONSE, Tracing

@@ -11,7 +11,14 @@ from pydantic import BaseModel
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
 from app.api.problems import MEDIA_TYPE
-from app.api.schema import ClassifyRequest, ClassifyResponse, ProblemDetails, StreamRequest
+from app.api.schema import (
+    DEADLINE_HEADER,
+    LONGEST_DEADLINE_MS,
+    ClassifyRequest,
+    ClassifyResponse,
+    ProblemDetails,
+    StreamRequest,
+)
 from app.errors import PROBLEMS, NotFound
 
 _EXAMPLE = {"input": ["Is this progress ?", "A film to remember ."], "explain": "steps"}
@@ -23,11 +30,11 @@ _DESCRIPTION = (
 _UNSENT = (400, 408, 431)  # answered before the request is known, hence always as problem details
 _STATUSES = (*_UNSENT, 401, 403, 404, 413, 422, 429, 500, 503, 504)
 _DEADLINE = {
-    "name": "x-request-deadline-ms",
+    "name": DEADLINE_HEADER,
     "in": "header",
     "required": False,
     "description": "How long the answer may take.",
-    "schema": {"type": "integer", "minimum": 1, "maximum": 3_600_000},
+    "schema": {"type": "integer", "minimum": 1, "maximum": LONGEST_DEADLINE_MS},
 }
 
 

@@ -17,9 +17,10 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 
 from app.answer import Answer
-from app.api.access import caller_of
+from app.api.access import caller_of, service_of
 from app.api.body import BodyRoom, read_body
 from app.api.middleware import CLIENT_GONE
+from app.api.schema import DEADLINE_HEADER, LONGEST_DEADLINE_MS
 from app.connection import WAITED
 from app.engine.registry import LoadedModel
 from app.errors import STATE_PROBLEMS, InvalidRequest, Problem, Refused, TooManyDocuments
@@ -29,8 +30,6 @@ from app.service import Service
 from app.text import Truncate
 from app.tracing import RequestSpan
 
-DEADLINE_HEADER = "x-request-deadline-ms"
-LONGEST_DEADLINE_MS = 3_600_000
 _MOST_DIGITS = 10  # leading zeros with them: Python converts no number of thousands of digits
 _MOMENT_SECONDS = 0.05
 _LARGE_BYTES = 64 * 1024  # of a body: from here on parsing it is noticed by others on the event loop
@@ -179,7 +178,7 @@ async def counted(request: Request, serve: Serve) -> Response:
     Raises:
         Problem: what ``serve`` raises.
     """
-    service: Service = request.app.state.service
+    service = service_of(request)
     try:
         return await serve(service, request)
     except Refused as refusal:

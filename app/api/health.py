@@ -6,8 +6,8 @@ from fastapi import APIRouter, Request
 from prometheus_client import CONTENT_TYPE_LATEST
 from starlette.responses import Response
 
+from app.api.access import service_of
 from app.api.documentation import problem_responses
-from app.service import Service
 
 router = APIRouter(tags=["operation"], responses=problem_responses(503))
 
@@ -24,13 +24,11 @@ async def live() -> dict[str, str]:
 )
 async def ready(request: Request) -> dict[str, str]:
     """Read golden documents and compare."""
-    service: Service = request.app.state.service
-    await service.check_ready()
+    await service_of(request).check_ready()
     return {"status": "ready"}
 
 
 @router.get("/metrics", summary="Metrics in Prometheus' text format", response_class=Response)
 async def metrics(request: Request) -> Response:
     """Everything of docs/metrics.md."""
-    service: Service = request.app.state.service
-    return Response(await service.exposition(), media_type=CONTENT_TYPE_LATEST)
+    return Response(await service_of(request).exposition(), media_type=CONTENT_TYPE_LATEST)

@@ -7,10 +7,10 @@ from typing import Any
 
 from fastapi import APIRouter, Request
 
+from app.api.access import service_of
 from app.api.documentation import problem_responses
 from app.engine.registry import Catalogue, LoadedModel, RefusedBundle
 from app.scheduler.segments import continues
-from app.service import Service
 
 router = APIRouter(prefix="/v1/models", tags=["models"], responses=problem_responses(401, 403, 404))
 
@@ -21,7 +21,7 @@ async def list_models(request: Request) -> dict[str, Any]:
 
     A `ready` model with a `reason` is the one loaded before; a `retiring` one only ends its work.
     """
-    service = _service(request)
+    service = service_of(request)
     catalogue = service.registry.catalogue
     served = [_summary(catalogue, one) for one in catalogue.loaded.values()]
     refused = [_refused(one) for one in catalogue.refused if one.id not in catalogue.loaded]
@@ -32,7 +32,7 @@ async def list_models(request: Request) -> dict[str, Any]:
 @router.get("/{name}", summary="One model: card, manifest, calibration")
 async def show_model(request: Request, name: str) -> dict[str, Any]:
     """All that is known of a model, by one of its names (`name`, `name@latest`, `name@stable`, `name@version`)."""
-    catalogue = _service(request).registry.catalogue
+    catalogue = service_of(request).registry.catalogue
     loaded = catalogue.find(name)
     return {
         **_summary(catalogue, loaded),
@@ -52,12 +52,7 @@ async def show_model(request: Request, name: str) -> dict[str, Any]:
 )
 async def reload_models(request: Request) -> dict[str, Any]:
     """Load what is new, swap, let go of what is gone; a bundle that is refused leaves the version before it."""
-    return {"object": "reload", **asdict(await _service(request).reloader.reload())}
-
-
-def _service(request: Request) -> Service:
-    service: Service = request.app.state.service
-    return service
+    return {"object": "reload", **asdict(await service_of(request).reloader.reload())}
 
 
 def _identity(model: LoadedModel, state: str) -> dict[str, Any]:

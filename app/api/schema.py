@@ -13,6 +13,8 @@ from app.errors import InvalidRequest
 Explain = Literal["steps", "summary", "none"]
 SchemaT = TypeVar("SchemaT", bound=BaseModel)
 Texts = Annotated[list[str], Field(min_length=1, fail_fast=True)]  # thousands of wrong ones are one error
+DEADLINE_HEADER = "x-request-deadline-ms"
+LONGEST_DEADLINE_MS = 3_600_000
 _MOST_ERRORS = 1000  # that are looked through for the most telling one: five milliseconds
 _SHOWN = 100  # characters of a wrong number that an error repeats
 _NAME = re.compile(r"[A-Za-z0-9_.@/-]{1,64}")
@@ -40,8 +42,8 @@ class ClassifyRequest(BaseModel):
     deadline_ms: int | None = Field(
         None,
         ge=1,
-        le=3_600_000,
-        description="How long the answer may take; the header `x-request-deadline-ms` counts where it is less.",
+        le=LONGEST_DEADLINE_MS,
+        description=f"How long the answer may take; the header `{DEADLINE_HEADER}` counts where it is less.",
     )
     partial: bool = Field(
         False, description="At the deadline answer with what was read so far, where there is a first part."

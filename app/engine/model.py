@@ -16,7 +16,7 @@ from app.scheduler.document import Array
 from app.scheduler.watch import RunControl
 from app.settings import Settings
 from app.text import is_tokenizer_failure, load_tokenizer
-from app.text_places import Places, find_places
+from app.text_places import CutPlaces, find_places
 
 _loads = count(1)
 
@@ -27,7 +27,7 @@ class Model:
 
     manifest: Manifest
     tokenizer: Tokenizer
-    places: Places  # where its texts may be cut in two
+    places: CutPlaces  # where its texts may be cut in two
     card: str
     provider: str
     graphs: Mapping[str, Graph]  # by pass

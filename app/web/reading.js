@@ -1,7 +1,7 @@
 /** One text as it was read: its words, what the model held for likely after each, and their colours. */
 
 export const HALVES = ["fast half", "slow half"];
-const PALETTE_SIZE = 8; // --class-0 … --class-7 in page.css
+const PALETTE_SIZE = 8; // --class-0 … --class-7 in theme.css
 
 /**
  * @typedef {object} Reading

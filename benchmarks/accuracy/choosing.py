@@ -8,7 +8,7 @@ from math import hypot
 from statistics import geometric_mean, mean
 
 from benchmarks.accuracy.claims import common_units
-from benchmarks.accuracy.grid import Row
+from benchmarks.accuracy.grid import ModelEntry, Row
 from benchmarks.accuracy.results import RowResult
 from benchmarks.accuracy.table import accuracy, sampling_error, skip_rate
 
@@ -90,30 +90,30 @@ def _candidates(kind: _Kind, grid: Mapping[str, Row], measured: Mapping[str, Row
         row.model_name: row.model for row in grid.values() if row.set_name in kind.sets and row.model.choice
     }
     found = [
-        _Candidate(
-            entry.title,
-            entry.explains,
-            tuple(grid[f"{name}/{model}"].data.title for name in pairs),
-            mean(accuracy(own) - accuracy(other) for own, other in pairs.values()),
-            # the reference is no further from itself than nothing
-            hypot(
-                *(
-                    0.0 if own is other else sampling_error(one)
-                    for own, other in pairs.values()
-                    for one in (own, other)
-                )
-            )
-            / len(pairs),
-            geometric_mean([_microseconds(own) / _microseconds(other) for own, other in pairs.values()]),
-            max(own.parameters for own, _ in pairs.values()),
-            mean(rates)
-            if (rates := [rate for own, _ in pairs.values() if (rate := skip_rate(own)) is not None])
-            else None,
-        )
+        _candidate(model, entry, grid, pairs)
         for model, entry in models.items()
         if (pairs := _pairs(kind, model, measured))
     ]
     return sorted(found, key=lambda candidate: -candidate.points)
+
+
+def _candidate(
+    model: str, entry: ModelEntry, grid: Mapping[str, Row], pairs: Mapping[str, tuple[RowResult, RowResult]]
+) -> _Candidate:
+    both = list(pairs.values())
+    # the reference is no further from itself than nothing
+    errors = [sampling_error(one) for own, other in both if own is not other for one in (own, other)]
+    rates = [rate for own, _ in both if (rate := skip_rate(own)) is not None]
+    return _Candidate(
+        title=entry.title,
+        explains=entry.explains,
+        sets=tuple(grid[f"{name}/{model}"].data.title for name in pairs),
+        points=mean(accuracy(own) - accuracy(other) for own, other in both),
+        error=hypot(*errors) / len(both),
+        cost=geometric_mean([_microseconds(own) / _microseconds(other) for own, other in both]),
+        parameters=max(own.parameters for own, _ in both),
+        skipped=mean(rates) if rates else None,
+    )
 
 
 def _pairs(

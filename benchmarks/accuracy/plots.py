@@ -172,7 +172,7 @@ def _panels(
     found = {title: lines for title, lines in found.items() if lines}
     if not found:
         return None
-    figure = _figure(len(found), 1)
+    figure = _figure(len(found))
     for index, (title, lines) in enumerate(found.items(), start=1):
         draw(figure.add_subplot(1, len(found), index), lines, title)
     return figure
@@ -248,8 +248,8 @@ def _colours(grid: Grid) -> dict[str, str]:
     return {name: palette[index % len(palette)] for index, name in enumerate(names)}
 
 
-def _figure(columns: int, rows: int) -> Figure:
-    return Figure(figsize=(_PANEL_INCHES[0] * columns, _PANEL_INCHES[1] * rows), layout="constrained")
+def _figure(columns: int) -> Figure:
+    return Figure(figsize=(_PANEL_INCHES[0] * columns, _PANEL_INCHES[1]), layout="constrained")
 
 
 def _label(axes: Axes, title: str, x: str, y: str) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 import venv
@@ -37,6 +38,18 @@ def python_of(contender: Contender, environments: Path) -> Path:
         venv.create(folder, with_pip=True)
         subprocess.run([python, "-m", "pip", "install", "-q", contender.requirement, *_COMMON], check=True)
     return python
+
+
+def variables_of(contender: Contender, python: Path, bundle: Path) -> dict[str, str]:
+    """What its process finds in its environment."""
+    variables = {"BUNDLE": str(bundle), "OMP_NUM_THREADS": "1"}
+    if contender.requirement is None:
+        return variables
+    return variables | {
+        "PYTHONPATH": str(_PEERS),
+        "BENTOML_DO_NOT_TRACK": "True",
+        "PATH": f"{python.parent}:{os.environ['PATH']}",
+    }
 
 
 def write_mlserver_settings(folder: Path, port: int) -> None:

@@ -24,7 +24,7 @@ from pathlib import Path
 import httpx
 
 from app.machine import cpu_name
-from benchmarks.reliability.contenders import CONTENDERS, Contender, python_of
+from benchmarks.reliability.contenders import CONTENDERS, Contender, python_of, variables_of
 from benchmarks.reliability.process import Served, free_port, served
 from benchmarks.reliability.results import HERE, write_page
 from benchmarks.reliability.traffic import GOOD
@@ -248,14 +248,7 @@ def run(contender: Contender, bundles: Path, environments: Path, logs: Path) -> 
     python = python_of(contender, environments)
     told: dict[str, dict[str, str]] = {}
     left = list(FAULTS)
-    peers = str(HERE / "peers")
-    variables = {"BUNDLE": str(bundles / "fragile" / "1"), "OMP_NUM_THREADS": "1"}
-    if contender.requirement is not None:
-        variables |= {
-            "PYTHONPATH": peers,
-            "BENTOML_DO_NOT_TRACK": "True",
-            "PATH": f"{python.parent}:{os.environ['PATH']}",
-        }
+    variables = variables_of(contender, python, bundles / "fragile" / "1")
     while left:
         port = free_port()
         log = logs / f"{contender.name}.log"

@@ -27,7 +27,7 @@ from pathlib import Path
 import uvloop
 
 from app.machine import cpu_name
-from benchmarks.reliability.contenders import CONTENDERS, Contender, python_of
+from benchmarks.reliability.contenders import CONTENDERS, Contender, python_of, variables_of
 from benchmarks.reliability.process import free_port, served
 from benchmarks.reliability.results import HERE, write_page
 from benchmarks.shipped import described, newest
@@ -194,15 +194,8 @@ def run(
     """One contender in a process of its own."""
     python = python_of(contender, options.environments.absolute())
     port = free_port()
-    variables = {"BUNDLE": str(newest("imdb", bundles)), "OMP_NUM_THREADS": "1", **settings}
-    if contender.requirement is None:
-        variables["READTRACE_LOG_LEVEL"] = "error"
-    else:
-        variables |= {
-            "PYTHONPATH": str(HERE / "peers"),
-            "BENTOML_DO_NOT_TRACK": "True",
-            "PATH": f"{python.parent}:{os.environ['PATH']}",
-        }
+    variables = variables_of(contender, python, newest("imdb", bundles))
+    variables |= {"READTRACE_LOG_LEVEL": "error", **settings}
     command = ["taskset", "-c", "0", *contender.command(python, bundles, port)]
     with served(command, port, contender.ready, bundles / f"{contender.name}.log", variables):
         return uvloop.run(measure(contender, port, texts(options.root), options.seconds))

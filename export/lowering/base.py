@@ -157,6 +157,11 @@ def padded_length(graph: Graph, token_ids: str) -> str:
     return graph.op("Squeeze", graph.op("Shape", token_ids, start=1, end=2))
 
 
+def ones_like(graph: Graph, values: str) -> str:
+    """Ones in the shape of a float32 array; a state that says that there was something before."""
+    return graph.op("Add", graph.op("Mul", values, graph.scalar(0.0)), graph.scalar(1.0))
+
+
 def linear(
     graph: Graph, x: str, name: str, weight: NDArray[np.float32], bias: NDArray[np.float32] | None
 ) -> str:

@@ -20,6 +20,7 @@ from export.lowering.base import (
     linear,
     lstm,
     lstm_weights,
+    ones_like,
     padded_length,
     pass_inputs,
     state_input,
@@ -159,5 +160,5 @@ def _at_end(graph: Graph, token_ids: str, lengths: str, states: States) -> str:
     last = graph.op("Sub", graph.op("Unsqueeze", lengths, graph.integers(0)), graph.scalar(1))
     at_last = graph.op("Equal", graph.op("Unsqueeze", words, graph.integers(1)), last)  # [length, rows]
     nothing_follows = graph.op("Equal", follows, graph.scalar(0.0))
-    states[text_follows] = graph.op("Add", graph.op("Mul", follows, graph.scalar(0.0)), graph.scalar(1.0))
+    states[text_follows] = ones_like(graph, follows)
     return graph.op("Unsqueeze", graph.op("And", at_last, nothing_follows), graph.integers(2))

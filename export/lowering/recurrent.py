@@ -21,6 +21,7 @@ from export.lowering.base import (
     array,
     embed,
     linear,
+    ones_like,
     pass_inputs,
     reads,
     state_input,
@@ -163,5 +164,5 @@ def _whole_text(graph: Graph, backward: TensorSpec) -> tuple[str, dict[TensorSpe
     first = graph.op("Squeeze", graph.slice(per_word, 0, 1, axis=1), graph.integers(1))
     begun = graph.op("Unsqueeze", graph.op("Greater", before, graph.scalar(0.0)), graph.integers(1))
     whole = graph.op("Where", begun, carried, first)
-    ones = graph.op("Add", graph.op("Mul", before, graph.scalar(0.0)), graph.scalar(1.0))
+    ones = ones_like(graph, before)
     return whole, {value: whole, text_before: ones}

@@ -23,6 +23,7 @@ from export.lowering.base import (
     array,
     embed,
     linear,
+    ones_like,
     pass_inputs,
     result_output,
     state_input,
@@ -114,7 +115,7 @@ def _read(model: SelfAttentiveLSTM, embedding: StoredVectors, backward: TensorSp
     step_output(graph, score_step, graph.op("Transpose", scores, perm=[1, 0, 2]))
     for result, value in zip(results, after[:2], strict=True):
         result_output(graph, result, value)
-    ones = graph.op("Add", graph.op("Mul", text_before, graph.scalar(0.0)), graph.scalar(1.0))
+    ones = ones_like(graph, text_before)
     ends = [*layer.ends, ones, *after]
     for state, end in zip((*layer_states, *softmax_states), ends, strict=True):
         state_output(graph, state, end)

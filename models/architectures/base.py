@@ -83,7 +83,7 @@ class Trace:
 
 
 class Architecture(nn.Module, ABC):
-    """A recurrent classifier over word ids.
+    """A classifier over word ids.
 
     Args:
         embedding: `(vocabulary, embedding)`, the initial word vectors; row 0 is padding and stays zero. Or the

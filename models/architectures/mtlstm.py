@@ -45,7 +45,7 @@ def largest_group_count(mean_length: float) -> int:
 
 
 def group_sizes(hidden: int, groups: int) -> list[int]:
-    """Units per group; where they do not divide evenly, the first (fastest) groups get one more.
+    """Units per group; where they do not divide evenly, the first groups get one more.
 
     Raises:
         ConfigError: more groups than units, or no group.
@@ -150,7 +150,7 @@ class MemoryGroup(nn.Module):
             cells: per source, what it reads of c; unused here.
 
         Returns:
-            h after 0, 1, … activations, `(batch, activations + 1, group)`, and an empty c (nobody reads it).
+            h after 0, 1, … activations, `(batch, activations + 1, group)`, and again in place of c, which nobody reads.
         """
         start = x.new_zeros(len(x), 1, self.cell.hidden_size)
         if x.shape[1] == 0:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -63,9 +62,3 @@ def make_batch(documents: Documents, rows: NDArray[np.int64]) -> Batch:
     return Batch(
         torch.from_numpy(token_ids), torch.from_numpy(lengths), torch.from_numpy(documents.labels[rows])
     )
-
-
-def iterate(documents: Documents, batches: list[NDArray[np.int64]]) -> Iterator[Batch]:
-    """The batches of the given row numbers, one at a time."""
-    for rows in batches:
-        yield make_batch(documents, rows)

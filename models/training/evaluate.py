@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from torch.nn import functional
 
 from models.architectures.base import Architecture
-from models.data.batches import iterate, sorted_batches
+from models.data.batches import make_batch, sorted_batches
 from models.data.documents import Documents
 
 _TOKENS_PER_BATCH = 8192  # padded tokens of one evaluation batch; bounds memory on long documents
@@ -19,7 +19,7 @@ _CALIBRATION_BINS = 15  # the usual number of bins of the expected calibration e
 
 @dataclass(frozen=True)
 class Predictions:
-    """Probabilities `(documents, classes)`, summed loss, and skipped and real words, in document order."""
+    """Probabilities `(documents, classes)`, mean loss, and skipped and real words, in document order."""
 
     probabilities: NDArray[np.float32]
     loss: float
@@ -54,8 +54,7 @@ def predict(model: Architecture, documents: Documents, device: torch.device) -> 
     loss, skipped, words = 0.0, 0.0, 0
     skips = False
     for rows in _bounded_batches(documents.lengths):
-        (batch,) = iterate(documents, [rows])
-        batch = batch.to(device)
+        batch = make_batch(documents, rows).to(device)
         answer = model(batch.token_ids, batch.lengths)
         loss += float(functional.cross_entropy(answer.logits, batch.labels, reduction="sum"))
         probabilities[rows] = functional.softmax(answer.logits, dim=-1).cpu().numpy()

@@ -33,7 +33,6 @@ from models.plain import (
     bidirectional,
     cifg,
     clstm,
-    convert,
     convolutional_lstm,
     jump,
     leap,
@@ -47,6 +46,7 @@ from models.plain import (
     windows,
 )
 from models.plain.gates import Weights, classify
+from tests.models import plain_weights
 
 VOCABULARY = 50
 
@@ -80,27 +80,27 @@ def plain_logits(model: Architecture, words: Tensor) -> Tensor:
     if isinstance(model, Recurrent):
         return _recurrent_logits(model, words)
     if isinstance(model, BagOfWords):
-        weights = convert.bag_of_words_weights(model)
+        weights = plain_weights.bag_of_words_weights(model)
         return bag_of_words.read(weights, words, model.pooling, model.activation)
     if isinstance(model, MTLSTM):
-        return mtlstm.read(convert.mtlstm_weights(model), words, model.sizes, model.strategy).logits
+        return mtlstm.read(plain_weights.mtlstm_weights(model), words, model.sizes, model.strategy).logits
     if isinstance(model, WindowModel):
         return window_reading(model, words).logits
     if isinstance(model, SelfAttentiveLSTM):
-        return self_attentive.read(convert.self_attentive_weights(model), words).logits
+        return self_attentive.read(plain_weights.self_attentive_weights(model), words).logits
     return decided_reading(model, words)[0]
 
 
 def decided_reading(model: Architecture, words: Tensor) -> tuple[Tensor, Tensor]:
     """Class logits `(time, classes)`, and the words that are skipped or skimmed, bool `(time,)`."""
     if isinstance(model, SkipLSTM):
-        skipping = skip.read(convert.skip_weights(model), words)
+        skipping = skip.read(plain_weights.skip_weights(model), words)
         return skipping.logits, skipping.update == 0
     if isinstance(model, SkimLSTM):
-        skimming = skim.read(convert.skim_weights(model), words)
+        skimming = skim.read(plain_weights.skim_weights(model), words)
         return skimming.logits, skimming.shares[:, 1] == 1
     if isinstance(model, LSTMJump):
-        jumping = jump.read(convert.jump_weights(model), words, model.config.run, model.config.jumps)
+        jumping = jump.read(plain_weights.jump_weights(model), words, model.config.run, model.config.jumps)
         return jumping.logits, ~jumping.read
     assert isinstance(model, LeapLSTM)
     leaping = leap_reading(model, words)
@@ -108,26 +108,28 @@ def decided_reading(model: Architecture, words: Tensor) -> tuple[Tensor, Tensor]
 
 
 def leap_reading(model: LeapLSTM, words: Tensor) -> leap.LeapReading:
-    return leap.read(convert.leap_weights(model), words, model.config.filter_widths, model.config.layout)
+    return leap.read(
+        plain_weights.leap_weights(model), words, model.config.filter_widths, model.config.layout
+    )
 
 
 def window_reading(model: WindowModel, words: Tensor) -> windows.WindowReading:
     if isinstance(model, MODELSTM):
-        return windows.read_mode(convert.mode_weights(model), words, model.config.scales)
+        return windows.read_mode(plain_weights.mode_weights(model), words, model.config.scales)
     assert isinstance(model, TextCNN)
-    return windows.read_text_cnn(convert.text_cnn_weights(model), words, model.config.filter_widths)
+    return windows.read_text_cnn(plain_weights.text_cnn_weights(model), words, model.config.filter_widths)
 
 
 def _recurrent_logits(model: Recurrent, words: Tensor) -> Tensor:
     if isinstance(model, ConvolutionalLSTM):
         width = model.filters.kernel_size[0]
-        return convolutional_lstm.read(convert.convolutional_lstm_weights(model), words, width).logits
+        return convolutional_lstm.read(plain_weights.convolutional_lstm_weights(model), words, width).logits
     if isinstance(model, HLMTGRU):
-        found = convert.recurrent_weights(model)
+        found = plain_weights.recurrent_weights(model)
         return mtgru.read_hierarchical(
             found, words, float(found["fast.tau"]), float(found["slow.tau"])
         ).logits
-    weights, states = convert.recurrent_weights(model), _plain_states(model)
+    weights, states = plain_weights.recurrent_weights(model), _plain_states(model)
     if model.backward_cell is not None:
         return bidirectional.read(weights, words, states).logits
     return classify(weights, states(weights, words))

@@ -33,8 +33,8 @@ from models.architectures.text_cnn import TextCNNConfig
 from models.architectures.windows import WindowModel
 from models.errors import ConfigError
 from models.plain import self_attentive
-from models.plain.convert import self_attentive_weights
 from tests.models.networks import decided_reading, plain_logits, random_batch, random_network, window_reading
+from tests.models.plain_weights import self_attentive_weights
 
 LENGTHS = st.lists(st.integers(1, 20), min_size=1, max_size=4)
 SEEDS = st.integers(0, 1000)

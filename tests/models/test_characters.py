@@ -17,12 +17,12 @@ from models.architectures.mode import MODELSTMConfig
 from models.architectures.registry import build, require_source
 from models.errors import ConfigError
 from models.plain import characters
-from models.plain.convert import character_weights
 from models.preparation import prepare
 from models.text.spelling import LONGEST_WORD, OTHER_SYMBOL, SYMBOLS, spell
 from models.text.tokenizer import PADDING, UNKNOWN, vocabulary
 from models.training.run_folder import WEIGHTS
 from tests.models.networks import random_batch, random_network
+from tests.models.plain_weights import character_weights
 from tests.models.tiny_run import tiny_config, tiny_run, write_documents
 
 WORDS = [PADDING, UNKNOWN, "a", "Good", "n't", "well-being", "3.14", "é!", "x" * 50]

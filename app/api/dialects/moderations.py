@@ -13,10 +13,10 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from app.answer import Answer
+from app.api.access import service_of
 from app.api.exchange import Exchange, exchange
 from app.api.schema import Texts, parse_body, show_name
 from app.errors import NoCategories
-from app.service import Service
 from app.settings import ModerationCategory
 
 Categories = Mapping[str, ModerationCategory]  # by label
@@ -56,8 +56,7 @@ class _Asked:
 
 async def moderate(request: Request) -> Response:
     """Say which categories a text falls into; those that the model does not judge apply to no input type."""
-    service: Service = request.app.state.service
-    return await exchange(request, partial(_parse, service.settings.moderation), _encode)
+    return await exchange(request, partial(_parse, service_of(request).settings.moderation), _encode)
 
 
 def _parse(moderation: Mapping[str, Categories], body: bytes) -> _Asked:

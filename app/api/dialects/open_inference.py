@@ -16,12 +16,12 @@ from pydantic import BaseModel, ConfigDict, Field
 from starlette.requests import Request
 from starlette.responses import Response
 
+from app.api.access import service_of
 from app.api.documentation import problem_responses
 from app.api.exchange import Exchange, exchange
 from app.api.schema import parse_body, show
 from app.engine.registry import LoadedModel
 from app.errors import InvalidRequest
-from app.service import Service
 
 _JSON_LENGTH = "inference-header-content-length"  # of Triton's extension for tensors after the JSON
 _MOST_DIGITS = 12  # leading zeros with them: Python converts no number of thousands of digits
@@ -93,7 +93,7 @@ async def live() -> dict[str, bool]:
 @router.get("/health/ready", summary="All models answer rightly")
 async def ready(request: Request) -> dict[str, bool]:
     """Read golden documents and compare."""
-    await _service(request).check_ready()
+    await service_of(request).check_ready()
     return {"ready": True}
 
 
@@ -101,7 +101,7 @@ async def ready(request: Request) -> dict[str, bool]:
 @router.get("/models/{name}/versions/{version}", summary="Inputs and outputs of a version")
 async def model(request: Request, name: str, version: str | None = None) -> dict[str, Any]:
     """Say what a model takes and gives."""
-    registry = _service(request).registry
+    registry = service_of(request).registry
     found = registry.find(_id(name, version))
     named = found.manifest.name
     classes = len(found.manifest.labels)
@@ -121,7 +121,7 @@ async def model(request: Request, name: str, version: str | None = None) -> dict
 @router.get("/models/{name}/versions/{version}/ready", summary="A version is loaded")
 async def model_ready(request: Request, name: str, version: str | None = None) -> dict[str, Any]:
     """Say that a model answers."""
-    found = _service(request).registry.find(_id(name, version))
+    found = service_of(request).registry.find(_id(name, version))
     return {"name": found.manifest.name, "ready": True}
 
 
@@ -130,11 +130,6 @@ async def infer(request: Request) -> Response:
     names = request.path_params
     parse = partial(_parse, _id(names["name"], names.get("version")), request.headers.get(_JSON_LENGTH))
     return await exchange(request, parse, _encode)
-
-
-def _service(request: Request) -> Service:
-    service: Service = request.app.state.service
-    return service
 
 
 def _id(name: str, version: str | None) -> str:

@@ -31,13 +31,6 @@ class PredictRequest(BaseModel):
     )
 
 
-class Prediction(BaseModel):
-    """A label with its score."""
-
-    score: float
-    label: str
-
-
 class _Asked:
     """A request with its batch laid out."""
 
