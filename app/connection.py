@@ -25,12 +25,11 @@ from app.errors import (
     ShuttingDown,
     TooManyConnections,
 )
-from app.lag import LoopLag, waited_seconds
-from app.metrics import STALLED, Metrics
+from app.lag import WAITED, LoopLag, waited_seconds
+from app.observability.metrics import STALLED, Metrics
 from app.settings import Settings
 
 _LAST_SECONDS = 1.0  # once the server ends, for requests that are on their way
-WAITED = "waited_seconds"  # of a request's state: how long it was there before anybody looked at it
 
 _LINGER_SECONDS = 2.0  # for a client that still sends: closed at once it would lose the answer with the rest
 _MOST_HEAD_BYTES = 64 * 1024  # generous: proxies allow 8 to 32 KiB

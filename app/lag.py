@@ -12,6 +12,7 @@ from typing import ParamSpec, TypeVar
 
 from app.errors import QueueFull, WaitTooLong
 
+WAITED = "waited_seconds"  # of a request's state: how long it was there before anybody looked at it
 _LATE_SECONDS = 0.25  # far beyond what a busy loop takes for all that is there at a moment
 _PATIENCE_SECONDS = 1.0  # a stall, or a burst that ends, is no overload
 _AGAIN_LATE_SECONDS = 0.1  # while an overload is fresh in memory

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 import threading
 import time
 
@@ -27,7 +28,9 @@ class LogWriter:
     def write(self, text: str) -> int:
         """Take an event."""
         with self._changed:
-            if self._characters + len(text) > self._most_characters:
+            # At the interpreter's end no thread begins any more, and starting one would wait for ever.
+            too_late = self._thread is None and sys.is_finalizing()
+            if too_late or self._characters + len(text) > self._most_characters:
                 self.lost += 1
                 return 0
             self._characters += len(text)

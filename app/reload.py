@@ -16,7 +16,7 @@ from app.engine.registry import Catalogue, Registry
 from app.errors import ReloadFailed, StartError
 from app.logs import get_logger, where
 from app.machine import give_memory_back
-from app.metrics import MODEL_CHANGES, Metrics
+from app.observability.metrics import MODEL_CHANGES, Metrics
 from app.settings import Settings
 
 _STOP_SECONDS = 1.0  # a run that is told to stop takes milliseconds

@@ -17,8 +17,8 @@ from app.api.application import create_app
 from app.connection import BoundedConnection, is_readable
 from app.errors import EngineLostError, ReloadFailed, StartError
 from app.logs import get_logger
+from app.observability.tracing import open_tracing
 from app.service import Service
-from app.tracing import open_tracing
 
 _ACCEPT_SECONDS = 1.0  # for those who wait to be accepted; it takes milliseconds
 _SWITCH_SECONDS = 0.0005  # a request's way has many short steps; the usual 5 ms before each would add up

@@ -14,9 +14,7 @@ from contextlib import aclosing, contextmanager
 from dataclasses import replace
 from typing import Self
 
-from app.answer import Answer
 from app.bundle import BundleError
-from app.continuation import BEGINNING, Continuation
 from app.engine.golden import compare
 from app.engine.loading import load_registry
 from app.engine.registry import LoadedModel, Registry
@@ -34,11 +32,14 @@ from app.gathering import Gathering
 from app.keys import Caller, KeyRing, read_keys
 from app.lag import LoopLag
 from app.logs import get_logger
-from app.metrics import Metrics
-from app.model_metrics import ModelMetrics
-from app.observer import MetricsObserver
+from app.observability.metrics import Metrics
+from app.observability.model_metrics import ModelMetrics
+from app.observability.observer import MetricsObserver
 from app.pending import Pending
-from app.read_request import ReadRequest, Tokenized, Wanted
+from app.reading.answer import Answer
+from app.reading.continuation import BEGINNING, Continuation
+from app.reading.read_request import ReadRequest, Tokenized, Wanted
+from app.reading.state_tokens import StateTokens, read_state_key
 from app.reload import Reloader
 from app.scheduler.admission import Limits
 from app.scheduler.document import Document, Reading
@@ -46,8 +47,7 @@ from app.scheduler.scheduler import Ended, Reservation, Scheduler
 from app.scheduler.threads import EngineThreads
 from app.scheduler.watch import Watch
 from app.settings import Settings
-from app.state_tokens import StateTokens, read_state_key
-from app.text import SHORT_CHARACTERS, CuttingPace, TokenEstimate, TokenizedText
+from app.text.tokens import SHORT_CHARACTERS, CuttingPace, TokenEstimate, TokenizedText
 
 _STOP_SECONDS = 5.0  # a run is bounded by calibration, so a thread that takes longer hangs and is left behind
 

@@ -26,8 +26,8 @@ from app.api.middleware import REQUEST_ID, ObserveRequests
 from app.api.problems import install_problem_handlers
 from app.api.schema import DEADLINE_HEADER
 from app.api.stream import stream
+from app.observability.tracing import TRACEPARENT, TRACERESPONSE, Tracing
 from app.service import Service
-from app.tracing import TRACEPARENT, TRACERESPONSE, Tracing
 
 _WEB = Path(package.__file__).parent / "web"
 _REVALIDATE = {"cache-control": "no-cache"}  # or a browser mixes the page's files of two releases

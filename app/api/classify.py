@@ -9,11 +9,11 @@ import orjson
 from starlette.requests import Request
 from starlette.responses import Response
 
-from app import explain
-from app.answer import Answer
 from app.api.exchange import Exchange, Wishes, exchange
 from app.api.schema import ClassifyRequest, parse_request
 from app.errors import InvalidRequest, Problem
+from app.reading import explain
+from app.reading.answer import Answer
 
 _JSON = orjson.OPT_SERIALIZE_NUMPY
 

@@ -16,19 +16,19 @@ from typing import Generic, ParamSpec, Protocol, TypeVar
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 
-from app.answer import Answer
 from app.api.access import caller_of, service_of
 from app.api.body import BodyRoom, read_body
 from app.api.middleware import CLIENT_GONE
 from app.api.schema import DEADLINE_HEADER, LONGEST_DEADLINE_MS
-from app.connection import WAITED
 from app.engine.registry import LoadedModel
 from app.errors import STATE_PROBLEMS, InvalidRequest, Problem, Refused, TooManyDocuments
 from app.keys import Caller
-from app.read_request import Wanted
+from app.lag import WAITED
+from app.observability.tracing import RequestSpan
+from app.reading.answer import Answer
+from app.reading.read_request import Wanted
 from app.service import Service
-from app.text import Truncate
-from app.tracing import RequestSpan
+from app.text.tokens import Truncate
 
 _MOST_DIGITS = 10  # leading zeros with them: Python converts no number of thousands of digits
 _MOMENT_SECONDS = 0.05

@@ -15,8 +15,8 @@ from app.api.problems import problem_response
 from app.errors import InternalError
 from app.keys import Caller
 from app.logs import get_logger, where
-from app.metrics import OTHER_ROUTE, ROUTE_STATUSES, Metrics
-from app.tracing import TRACEPARENT, TRACERESPONSE, Tracing, trace_id_of
+from app.observability.metrics import OTHER_ROUTE, ROUTE_STATUSES, Metrics
+from app.observability.tracing import TRACEPARENT, TRACERESPONSE, Tracing, trace_id_of
 
 REQUEST_ID = "x-request-id"
 CLIENT_GONE = 499  # the status that proxies log for a client that left

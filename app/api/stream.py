@@ -15,12 +15,12 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
-from app import explain
-from app.answer import Answer
 from app.api.classify import encode, wishes
 from app.api.exchange import Accepted, accept, counted, while_connected
 from app.api.schema import ClassifyRequest, parse_stream_request
 from app.errors import InternalError, Problem
+from app.reading import explain
+from app.reading.answer import Answer
 from app.service import Service
 
 # Proxies that hold answers back to fill their buffers would undo the purpose.

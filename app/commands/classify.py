@@ -9,13 +9,11 @@ import time
 from collections import deque
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import orjson
 import typer
 
-from app import explain as explanations
-from app.answer import Answer
 from app.api.classify import describe
 from app.api.schema import ClassifyRequest, Explain
 from app.background import in_background
@@ -24,14 +22,17 @@ from app.commands.rows import Row, format_of, open_text, read_rows
 from app.engine.registry import LoadedModel
 from app.errors import Problem
 from app.logs import configure_logs
-from app.read_request import Wanted
+from app.reading import explain as explanations
+from app.reading.answer import Answer
+from app.reading.read_request import Wanted
 from app.service import Service
 from app.settings import read_settings
-from app.text import Truncate
+from app.text.tokens import Truncate
 
 _AHEAD = 512  # rows in the queue at once: enough for full batches of every length, and bounded memory
 _ROW_CHARACTERS = 8192  # a text counts as one row for each so many
 _UNLIMITED = 2**62  # here the reader is what bounds the queue
+_READER_SECONDS = 0.5  # that the end waits for a reader, which may be left behind in a read
 _PROGRESS_SECONDS = 1.0
 _PATIENCE_SECONDS = 3600.0  # nobody waits for a single row
 
@@ -69,9 +70,9 @@ def classify(
         format_of(file)  # before the models are loaded
         service = Service.load(settings)
         asked = ClassifyRequest(input="", explain=explain, truncate=truncate)
-        with open_text(file) as lines:
-            rows = read_rows(lines, file, column)
-            failed = asyncio.run(_classify_rows(service, service.registry.find(model), asked, rows))
+        # Never closed: where the reader is left behind in a read, closing would wait for it.
+        rows = read_rows(open_text(file), file, column)
+        failed = asyncio.run(_classify_rows(service, service.registry.find(model), asked, rows))
     if failed:
         raise typer.Exit(1)
 
@@ -86,6 +87,7 @@ async def _classify_rows(
     read_ahead: deque[Row] = deque()
     groups: asyncio.Queue[asyncio.Task[list[_Done]] | None] = asyncio.Queue()
     room = threading.Semaphore(_AHEAD)
+    ended = threading.Event()
 
     def accept() -> None:
         """Classify together whatever was read since the last time."""
@@ -96,10 +98,12 @@ async def _classify_rows(
         for row in rows:
             for _ in range(_weight(row)):
                 room.acquire()
+            if ended.is_set():
+                return
             read_ahead.append(row)
             loop.call_soon_threadsafe(accept)
 
-    # Not the loop's executor: where writing fails, nobody may wait for a reader that waits for room.
+    # Not the loop's executor: where writing fails, nobody may wait for a reader that waits for input.
     reading = asyncio.wrap_future(in_background(read, "read-rows"))
     reading.add_done_callback(lambda _: groups.put_nowait(None))
     try:
@@ -112,9 +116,25 @@ async def _classify_rows(
                 sys.stdout.buffer.flush()
         progress.finish()
     finally:
+        ended.set()
+        room.release(_AHEAD)
         await service.stop()
+        await _end(reading, groups)
     await reading  # raises what reading the file raised
     return progress.failed
+
+
+async def _end(
+    reading: asyncio.Future[None], groups: asyncio.Queue[asyncio.Task[list[_Done]] | None]
+) -> None:
+    """Wait for what is left where an error came first, and look at its errors, or the end would tell of them."""
+    left: list[asyncio.Future[Any]] = [reading]
+    while not groups.empty():
+        if task := groups.get_nowait():
+            left.append(task)
+    done, _ = await asyncio.wait(left, timeout=_READER_SECONDS)
+    for one in done:
+        one.cancelled() or one.exception()
 
 
 def _weight(row: Row) -> int:

@@ -6,7 +6,6 @@ import csv
 import gzip
 import io
 import json
-import sys
 import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -50,7 +49,7 @@ def open_text(path: Path) -> TextIO:
         StartError: it cannot be opened.
     """
     try:
-        file = sys.stdin.buffer if str(path) == "-" else _open(path)
+        file = _open(path)
     except OSError as error:
         raise _unreadable(path, error) from error
     # Bytes that are no UTF-8 become lone surrogates, which fail their own row and no other.
@@ -58,6 +57,9 @@ def open_text(path: Path) -> TextIO:
 
 
 def _open(path: Path) -> BinaryIO:
+    if str(path) == "-":
+        # Not sys.stdin, which the interpreter closes at its end, and for that waits for whoever still reads.
+        return open(0, "rb", closefd=False)
     return cast(BinaryIO, gzip.open(path, "rb")) if path.suffix == ".gz" else path.open("rb")
 
 

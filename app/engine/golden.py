@@ -13,7 +13,7 @@ from app.manifest import GoldenDocument
 from app.scheduler.batch import assemble
 from app.scheduler.document import Array, Document
 from app.scheduler.segments import cut
-from app.text import tokenize
+from app.text.tokens import tokenize
 
 
 def check_golden(model: Model) -> None:

@@ -15,8 +15,8 @@ from app.manifest import TOKENIZER, Manifest
 from app.scheduler.document import Array
 from app.scheduler.watch import RunControl
 from app.settings import Settings
-from app.text import is_tokenizer_failure, load_tokenizer
-from app.text_places import CutPlaces, find_places
+from app.text.cut_places import CutPlaces, find_places
+from app.text.tokens import is_tokenizer_failure, load_tokenizer
 
 _loads = count(1)
 

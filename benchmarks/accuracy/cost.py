@@ -15,7 +15,7 @@ from pathlib import Path
 
 from rich.console import Console
 
-from app.read_request import Wanted
+from app.reading.read_request import Wanted
 from app.service import Service
 from app.settings import read_settings
 from benchmarks.accuracy.grid import Row

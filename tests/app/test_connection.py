@@ -18,7 +18,7 @@ from uvicorn.server import ServerState
 
 from app.connection import BoundedConnection
 from app.lag import LoopLag
-from app.metrics import Metrics
+from app.observability.metrics import Metrics
 from app.settings import read_settings
 from tests.service import Server, running_server
 from tests.wire import RawAnswer, chunked, connect, post, read_to_end, send, write

@@ -16,7 +16,7 @@ import httpx
 import pytest
 
 from app.manifest import TOKENIZER
-from app.text import load_tokenizer, tokenize
+from app.text.tokens import load_tokenizer, tokenize
 from benchmarks.shipped import newest
 from tests.app.test_lifecycle import metric, reload, until
 from tests.app.tiny import FATAL, VOID, write_all, write_fragile

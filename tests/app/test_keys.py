@@ -18,7 +18,7 @@ from typer.testing import CliRunner, Result
 from app.cli import cli
 from app.errors import QuotaExceeded, StartError
 from app.keys import Caller, Key, KeyRing, Quota, make_key, read_keys, write_keys
-from app.metrics import Metrics
+from app.observability.metrics import Metrics
 from tests.app.api.test_classify import assert_problem
 from tests.app.scheduler.fakes import Clock
 from tests.app.test_connection import metric

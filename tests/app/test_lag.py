@@ -18,7 +18,7 @@ from uvicorn.server import ServerState
 from app.connection import BoundedConnection
 from app.errors import QueueFull
 from app.lag import LoopLag, waited_seconds
-from app.metrics import Metrics
+from app.observability.metrics import Metrics
 from app.settings import read_settings
 
 

@@ -2,6 +2,8 @@ from __future__ import annotations
 
 import fcntl
 import os
+import subprocess
+import sys
 from collections.abc import Iterator
 
 import pytest
@@ -52,3 +54,17 @@ def test_event_that_cannot_be_written_is_lost_and_counted() -> None:
     writer.drain()
     os.close(full)
     assert writer.lost == 1
+
+
+def test_first_event_at_the_end_of_the_interpreter_is_lost_and_holds_nothing_up() -> None:
+    code = (
+        "from app.log_writer import LogWriter\n"
+        "class Late:\n"
+        "    def __init__(self): self.writer = LogWriter(2)\n"
+        "    def __del__(self, print=print): print(self.writer.write('late'), self.writer.lost)\n"
+        "late = Late()\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=30, check=True
+    )
+    assert done.stdout == "0 1\n"

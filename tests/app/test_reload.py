@@ -16,13 +16,13 @@ from pathlib import Path
 import pytest
 
 import app.reload
-from app.answer import Answer
 from app.bundle import MANIFEST
 from app.engine.loading import load_registry
 from app.engine.registry import Catalogue, Registry
 from app.errors import ReloadFailed, UnknownModel
 from app.manifest import TOKENIZER
-from app.metrics import Metrics
+from app.observability.metrics import Metrics
+from app.reading.answer import Answer
 from app.scheduler.document import Array
 from app.scheduler.segments import Lane
 from app.scheduler.watch import RunControl

@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from app.answer import Answer
 from app.engine.registry import Registry
 from app.errors import (
     DeadlineExceeded,
@@ -25,14 +24,15 @@ from app.errors import (
     ShuttingDown,
 )
 from app.keys import Caller, make_key
-from app.metrics import Metrics
-from app.read_request import Wanted
+from app.observability.metrics import Metrics
+from app.reading.answer import Answer
+from app.reading.read_request import Wanted
 from app.scheduler.document import Array
 from app.scheduler.segments import Lane
 from app.scheduler.watch import RunControl
 from app.service import Service
 from app.settings import Settings, read_settings
-from app.text import CuttingPace, TokenizedText, tokenize
+from app.text.tokens import CuttingPace, TokenizedText, tokenize
 
 LONG = "good bad film " * 7000
 
@@ -180,7 +180,7 @@ def test_deadline_counts_while_a_text_waits_for_the_tokenizer(
         return tokenize(tokenizer, text, *rest)  # type: ignore[arg-type]
 
     async def scenario() -> None:
-        monkeypatch.setattr("app.read_request.tokenize", held)
+        monkeypatch.setattr("app.reading.read_request.tokenize", held)
         async with running(registry, read_settings(bundles=bundles, tokenizer_threads=1)) as service:
             model = registry.find("reviews")
             first = asyncio.create_task(service.classify(model, ["good " * 1000]))
@@ -212,7 +212,7 @@ def test_text_is_cut_no_further_once_nobody_waits(
         raise DeadlineExceeded("given up")
 
     async def scenario() -> None:
-        monkeypatch.setattr("app.read_request.tokenize", between_pieces)
+        monkeypatch.setattr("app.reading.read_request.tokenize", between_pieces)
         async with running(registry, settings) as service:
             patience_seconds = 30 if leaves else 0.05
             work = service.classify(registry.find("reviews"), [LONG], deadline_seconds=patience_seconds)

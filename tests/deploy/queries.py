@@ -11,7 +11,7 @@ from typing import Any
 
 import yaml
 
-from app.metrics import Metrics
+from app.observability.metrics import Metrics
 
 ROOT = Path(__file__).parents[2]
 DASHBOARDS = sorted((ROOT / "deploy/grafana/dashboards").glob("*.json"))

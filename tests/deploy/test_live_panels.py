@@ -11,7 +11,7 @@ import httpx
 import pytest
 
 from app.keys import make_key, write_keys
-from app.metrics import Metrics
+from app.observability.metrics import Metrics
 from tests.app.tiny import WORDS, write_all
 from tests.deploy.queries import Query, panel_queries, rules
 from tests.deploy.servers import prometheus, query, wait_until

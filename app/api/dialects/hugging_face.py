@@ -13,9 +13,9 @@ from pydantic import BaseModel, ConfigDict, Field
 from starlette.requests import Request
 from starlette.responses import Response
 
-from app.answer import Answer
 from app.api.exchange import Exchange, exchange
 from app.api.schema import Texts, parse_body
+from app.reading.answer import Answer
 
 Function = Literal["softmax", "sigmoid", "none"]
 

@@ -12,11 +12,11 @@ from pydantic import BaseModel, ConfigDict, Field
 from starlette.requests import Request
 from starlette.responses import Response
 
-from app.answer import Answer
 from app.api.access import service_of
 from app.api.exchange import Exchange, exchange
 from app.api.schema import Texts, parse_body, show_name
 from app.errors import NoCategories
+from app.reading.answer import Answer
 from app.settings import ModerationCategory
 
 Categories = Mapping[str, ModerationCategory]  # by label

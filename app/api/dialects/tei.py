@@ -9,11 +9,11 @@ from pydantic import BaseModel, ConfigDict, Field
 from starlette.requests import Request
 from starlette.responses import Response
 
-from app.answer import Answer
 from app.api.exchange import Exchange, exchange
 from app.api.schema import parse_body
 from app.errors import InvalidRequest
-from app.text import Truncate
+from app.reading.answer import Answer
+from app.text.tokens import Truncate
 
 
 class PredictRequest(BaseModel):

@@ -14,7 +14,7 @@ import pytest
 
 from app.api.application import create_app
 from app.engine.registry import Registry
-from app.metrics import Metrics
+from app.observability.metrics import Metrics
 from app.service import Service
 from app.settings import Settings
 from tests.app.api.test_classify import assert_problem

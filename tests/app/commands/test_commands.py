@@ -172,6 +172,23 @@ def test_reader_that_left_ends_the_answers(bundles: Path, many_rows: Path) -> No
     assert "Traceback" not in told
 
 
+def test_input_that_goes_on_keeps_nobody_waiting(bundles: Path) -> None:
+    with (
+        Path("/dev/full").open("w") as full,
+        subprocess.Popen(
+            classifying(Path("-"), bundles),
+            stdin=subprocess.PIPE,
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+        ) as running,
+    ):
+        assert running.stdin is not None
+        running.stdin.write('"good film"\n')
+        running.stdin.flush()
+        assert running.wait(60) == 2  # the next read gives nothing yet
+
+
 def test_interrupt_ends_the_answers(bundles: Path, many_rows: Path) -> None:
     with subprocess.Popen(
         classifying(many_rows, bundles), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True

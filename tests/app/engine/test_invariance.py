@@ -22,7 +22,7 @@ from app.scheduler.scheduler import Scheduler
 from app.scheduler.segments import continues, cut
 from app.scheduler.watch import Watch
 from app.settings import read_settings
-from app.text import tokenize
+from app.text.tokens import tokenize
 from benchmarks.shipped import BUNDLES, newest
 from tests.app.scheduler.fakes import Book
 from tests.app.tiny import WORDS, read_whole, write_all, write_phrases

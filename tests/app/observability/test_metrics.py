@@ -12,12 +12,12 @@ from prometheus_client.parser import text_string_to_metric_families
 from prometheus_client.registry import Collector
 
 from app.engine.registry import Registry
-from app.metrics import Metrics
+from app.observability.metrics import Metrics
 from app.service import Service
 from app.settings import Settings
 from tests.service import running_server
 
-DOCUMENT = Path(__file__).parents[2] / "docs" / "metrics.md"
+DOCUMENT = Path(__file__).parents[3] / "docs" / "metrics.md"
 Series = set[tuple[str, tuple[tuple[str, str], ...]]]
 
 

@@ -22,9 +22,9 @@ from pathlib import Path
 
 import numpy as np
 
-from app.continuation import Continuation
 from app.engine.registry import LoadedModel
 from app.errors import ExpiredState, InvalidState, OtherModelState, StartError
+from app.reading.continuation import Continuation
 
 _HEAD = struct.Struct("<BQ32sBQI")
 _FORMAT = 1

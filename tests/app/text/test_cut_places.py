@@ -14,10 +14,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tokenizers import Regex, Tokenizer, models, normalizers, pre_tokenizers, processors
 
-from app import text_places
 from app.errors import DeadlineExceeded, DocumentTooLong, EmptyDocument
-from app.text import Truncate, load_tokenizer, tokenize
-from app.text_places import NOWHERE, find_places
+from app.text import cut_places
+from app.text.cut_places import NOWHERE, find_places
+from app.text.tokens import Truncate, load_tokenizer, tokenize
 from benchmarks.shipped import BUNDLES, newest
 from tests.app.tiny import tokenizer as plain_tokenizer
 
@@ -176,7 +176,7 @@ def outcome(tokenizer: Tokenizer, *how: Any) -> object:
 
 @pytest.fixture
 def small_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(text_places, "LEAST_PIECE", PIECE)
+    monkeypatch.setattr(cut_places, "LEAST_PIECE", PIECE)
 
 
 @pytest.mark.parametrize("name", sorted(TOKENIZERS))
@@ -189,7 +189,7 @@ def test_pieces_have_the_tokens_of_the_whole(name: str) -> None:
     )
     def check(text: str, most: int, side: Any) -> None:
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(text_places, "LEAST_PIECE", PIECE)
+            patch.setattr(cut_places, "LEAST_PIECE", PIECE)
             for tokens in (WHOLE, most):
                 found = [outcome(tokenizer, text, tokens, side, places) for places in (NOWHERE, PLACES[name])]
                 assert found[0] == found[1]
@@ -313,8 +313,8 @@ _PEAK = """
 import resource, sys
 from pathlib import Path
 from app.errors import DocumentTooLong
-from app.text import load_tokenizer, tokenize
-from app.text_places import find_places
+from app.text.tokens import load_tokenizer, tokenize
+from app.text.cut_places import find_places
 tokenizer = load_tokenizer(Path(sys.argv[1]).read_bytes())
 places, side = find_places(tokenizer), sys.argv[2]
 tokenize(tokenizer, "warm up", 10, "error", places)

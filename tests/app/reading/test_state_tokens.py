@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.continuation import BEGINNING, Continuation
 from app.engine.registry import LoadedModel, Registry
 from app.errors import ExpiredState, InvalidState, OtherModelState, StartError
-from app.state_tokens import StateTokens, read_state_key
+from app.reading.continuation import BEGINNING, Continuation
+from app.reading.state_tokens import StateTokens, read_state_key
 
 KEY = bytes(range(32))
 
@@ -55,7 +55,7 @@ def test_token_gives_back_what_it_was_written_of(model: LoadedModel) -> None:
 
 def test_token_of_another_format_is_refused(model: LoadedModel, monkeypatch: pytest.MonkeyPatch) -> None:
     tokens = StateTokens(KEY, 60)
-    monkeypatch.setattr("app.state_tokens._FORMAT", 99)
+    monkeypatch.setattr("app.reading.state_tokens._FORMAT", 99)
     token = written(tokens, model, some(model))
     tokens.read(token)
     monkeypatch.undo()

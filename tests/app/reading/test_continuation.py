@@ -14,13 +14,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from app.answer import Answer
 from app.engine.calibration import Calibration
 from app.engine.loading import load_registry
 from app.engine.registry import Catalogue, Registry
 from app.errors import DeadlineExceeded, DocumentTooLong, OtherModelState, Problem
-from app.metrics import Metrics
-from app.read_request import Wanted
+from app.observability.metrics import Metrics
+from app.reading.answer import Answer
+from app.reading.read_request import Wanted
 from app.scheduler.document import Array
 from app.scheduler.segments import Lane, continues
 from app.scheduler.watch import RunControl

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from app.answer import Answer
 from app.errors import DeadlineExceeded, DocumentProblem, Problem
-from app.metrics import Metrics
+from app.observability.metrics import Metrics
+from app.reading.answer import Answer
 from app.scheduler.batch import Reason
 from app.scheduler.runner import FailedRun, Run
 from app.scheduler.scheduler import DropReason, DropStage

@@ -13,7 +13,7 @@ from tokenizers.pre_tokenizers import Whitespace
 from tokenizers.processors import TemplateProcessing
 
 from app.errors import DocumentTooLong, EmptyDocument, InvalidText
-from app.text import Truncate, load_tokenizer, tokenize
+from app.text.tokens import Truncate, load_tokenizer, tokenize
 from tests.app.tiny import tokenizer
 
 TOKENIZER = load_tokenizer(tokenizer().to_str().encode())

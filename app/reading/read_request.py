@@ -8,14 +8,14 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from app.answer import Answer
-from app.continuation import BEGINNING, Continuation
 from app.engine.registry import LoadedModel
 from app.errors import DocumentTooLong, Problem
 from app.keys import Caller
+from app.reading.answer import Answer
+from app.reading.continuation import BEGINNING, Continuation
 from app.scheduler.document import Document, Reading
 from app.scheduler.segments import Segment, continues, cut
-from app.text import TokenizedText, Truncate, tokenize
+from app.text.tokens import TokenizedText, Truncate, tokenize
 
 Tokenized = list[tuple[TokenizedText | Problem, float]]  # with the seconds that each took
 

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from app.engine.model import Model
 from app.scheduler.document import Reading
-from app.text import TokenizedText
+from app.text.tokens import TokenizedText
 
 
 @dataclass(frozen=True, eq=False)

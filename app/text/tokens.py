@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from tokenizers import Encoding, Tokenizer
 
 from app.errors import DeadlineExceeded, DocumentTooLong, EmptyDocument, InvalidText, ReadingFailed
-from app.text_places import LEAST_PIECE, NOWHERE, CutPlaces
+from app.text.cut_places import LEAST_PIECE, NOWHERE, CutPlaces
 
 # Our own threads bound the work; the library's pool would take every CPU of the host for one long text.
 os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")

@@ -18,10 +18,10 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 from app.api.application import create_app
 from app.engine.registry import Registry
 from app.errors import StartError
-from app.metrics import STAGES, Metrics
+from app.observability.metrics import STAGES, Metrics
+from app.observability.tracing import Tracing, open_tracing, trace_id_of
 from app.service import Service
 from app.settings import Settings
-from app.tracing import Tracing, open_tracing, trace_id_of
 from tests.deploy.servers import wait_until
 from tests.service import Server, running_server
 

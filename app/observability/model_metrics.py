@@ -5,7 +5,7 @@ from __future__ import annotations
 from prometheus_client import Gauge
 
 from app.engine.registry import Catalogue, Registry
-from app.metrics import Metrics
+from app.observability.metrics import Metrics
 
 _Series = tuple[Gauge, tuple[str, ...]]
 

@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from app.answer import Answer
 from app.manifest import Manifest
+from app.reading.answer import Answer
 
 _MOVERS = 5  # a summary fits on a screen
 _NGRAMS = 5  # likewise

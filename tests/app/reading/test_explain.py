@@ -6,15 +6,15 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from app import explain
-from app.answer import Answer
 from app.api.classify import describe
 from app.api.schema import ClassifyRequest
 from app.engine.golden import read_alone
 from app.engine.registry import Registry
 from app.manifest import WindowSpec
+from app.reading import explain
+from app.reading.answer import Answer
 from app.scheduler.document import Array, Reading
-from app.text import TokenizedText, tokenize
+from app.text.tokens import TokenizedText, tokenize
 
 _DTYPES = {"skipped": np.bool_, "skimmed": np.bool_, "last_word": np.int64}
 _RESULTS = ("last_word", "feature_weight", "attention_largest", "attention_sum")

@@ -1,0 +1,1 @@
+"""Cuts texts into tokens, long ones piece by piece."""
