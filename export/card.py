@@ -10,6 +10,7 @@ from pydantic import ConfigDict, TypeAdapter
 
 from app.manifest import Manifest
 from export.proof import Proof
+from models.config import RunConfig
 from models.errors import ReadtraceTrainingError
 from models.training.run_folder import RunRecord
 
@@ -69,8 +70,29 @@ def write_card(manifest: Manifest, record: RunRecord, proof: Proof, comparisons:
     ]
     if comparisons:
         lines += ["", "## Beside other models", "", *_comparisons(manifest, comparisons)]
-    lines += ["", "## Settings", "", "```json", record.config.model_dump_json(indent=1), "```", ""]
+    lines += ["", "## Settings", "", "```json", _settings(record.config), "```", ""]
     return "\n".join(lines)
+
+
+def _settings(config: RunConfig) -> str:
+    """As JSON; of absolute paths only the file's name: the folders of whoever trained are no business of others."""
+    data, vectors, encoder = config.data, config.vectors, config.encoder
+    shown = config.model_copy(
+        update={
+            "data": data.model_copy(update={"train": _names(data.train), "dev": _names(data.dev)}),
+            "vectors": vectors.model_copy(update={"files": _names(vectors.files)}),
+            "encoder": encoder.model_copy(update={"folder": _name(encoder.folder)}),
+        }
+    )
+    return shown.model_dump_json(indent=1)
+
+
+def _names(paths: Sequence[str]) -> tuple[str, ...]:
+    return tuple(map(_name, paths))
+
+
+def _name(path: str) -> str:
+    return Path(path).name if Path(path).is_absolute() else path
 
 
 def _sizes(manifest: Manifest) -> str:

@@ -156,7 +156,8 @@ def _absolute(paths: list[Path] | None) -> list[str] | None:
 def _require_train_extra() -> None:
     missing = [module for module in _NEEDED if importlib.util.find_spec(module) is None]
     if missing:
-        typer.echo(f"this command needs {', '.join(missing)}: pip install 'readtrace[cpu,train]'", err=True)
+        how = "in the checkout, pip install -c constraints.txt -e '.[cpu,train]'"
+        typer.echo(f"this command needs {', '.join(missing)}: {how}", err=True)
         raise typer.Exit(USER_ERROR)
 
 

@@ -135,6 +135,6 @@ def open_tracing(endpoint: str | None) -> Tracing | None:
         from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
     except ImportError as error:
         raise StartError(
-            "setting traces_endpoint needs OpenTelemetry: pip install 'readtrace[otel]'"
+            "setting traces_endpoint needs OpenTelemetry: in the checkout, pip install -c constraints.txt '.[cpu,otel]'"
         ) from error
     return Tracing(OTLPSpanExporter(endpoint, timeout=_EXPORT_SECONDS))

@@ -205,6 +205,8 @@ def _transformers() -> tuple[Any, Any]:
         from transformers import AutoConfig, AutoModel
         from transformers.utils import logging
     except ImportError as error:
-        raise ConfigError("an encoder needs transformers: pip install 'readtrace[encoder]'") from error
+        raise ConfigError(
+            "an encoder needs transformers: in the checkout, pip install -c constraints.txt -e '.[cpu,train,encoder]'"
+        ) from error
     logging.disable_progress_bar()  # type: ignore[no-untyped-call]
     return AutoConfig, AutoModel

@@ -83,6 +83,16 @@ def test_card_tells_data_measures_and_comparisons(runs: dict[str, RunFolder], tm
     assert "decisions equal" in card
 
 
+def test_bundle_tells_files_and_not_where_they_lay(data: Path, tmp_path: Path) -> None:
+    run = tiny_run(data, tmp_path / "run", "lstm", "training.epochs=1")
+    folder, _ = export(run, tmp_path / "bundles")
+    (path,) = run.record().config.data.train
+    assert Path(path).is_absolute()
+    told = "".join((folder / name).read_text(encoding="utf-8") for name in (CARD, MANIFEST))
+    assert Path(path).name in told
+    assert str(Path(path).parent) not in told
+
+
 def test_card_of_a_run_that_was_not_evaluated_says_so(data: Path, tmp_path: Path) -> None:
     run = tiny_run(data, tmp_path / "run", "lstm", "training.epochs=1")
     folder, manifest = export(run, tmp_path / "bundles")
