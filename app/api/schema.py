@@ -90,6 +90,10 @@ class Steps(BaseModel):
     )
     probs: list[list[float]] = Field(description="Per token; the last equals the document's.")
     sentiment: list[float] | None = Field(None, description="Expected polarity in [-1, 1], per token.")
+    unknown: list[int] | None = Field(
+        None,
+        description="Indices of the tokens outside the model's vocabulary, which it reads all as one word.",
+    )
     causal: bool = Field(description="Whether a step is the answer for the words up to it.")
 
 

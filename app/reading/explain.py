@@ -19,7 +19,7 @@ _NGRAMS = 5  # likewise
 
 
 def steps(answer: Answer) -> dict[str, Any]:
-    """Tokens, character offsets, and per token the probabilities ``[tokens, classes]`` and the sentiment."""
+    """Tokens, character offsets, unknown words, and per token probabilities ``[tokens, classes]`` and sentiment."""
     probabilities = np.ascontiguousarray(answer.reading.steps["probabilities"])
     found: dict[str, Any] = {
         "tokens": answer.text.tokens,
@@ -28,6 +28,8 @@ def steps(answer: Answer) -> dict[str, Any]:
     }
     if answer.model.manifest.polarity is not None:
         found["sentiment"] = sentiment(answer.model.manifest, probabilities)
+    if answer.model.manifest.unknown_id >= 0:
+        found["unknown"] = np.flatnonzero(answer.text.token_ids == answer.model.manifest.unknown_id)
     found["causal"] = answer.model.manifest.trace.causal
     return found
 

@@ -1,7 +1,7 @@
 /** The answer and what it cost: classes with their probabilities, and the facts beside them. */
 
 import { count, digits, element, milliseconds, percent, sentence, signed, swatch } from "./dom.js";
-import { HALVES, classColour, groupColour, leading } from "./reading.js";
+import { HALVES, classColour, groupColour, hasColour, leading } from "./reading.js";
 
 /** Fill the answer card. */
 export function showAnswer(reading, answer, model) {
@@ -28,6 +28,8 @@ function makeBar(reading, label, index, probability) {
 /** Fill the facts: words, skip rate, memory groups, and the time by stage. */
 export function showFacts(reading, answer, timing) {
   const facts = [["Words", digits(reading.spans.length)]];
+  if (answer.truncated) facts.push(["Cut off", "the rest of the text was not read"]);
+  if (reading.unknown.size) facts.push(["Not in the vocabulary", describeUnknown(reading)]);
   if (reading.skipped) facts.push(["Skipped", describeSkips(reading)]);
   if (reading.skimmed) facts.push(["Skimmed", describeSkims(reading, answer)]);
   if (answer.groups) facts.push(["Updates by memory group", answer.groups.updates.map(digits).join(" · ")]);
@@ -41,6 +43,10 @@ export function showFacts(reading, answer, timing) {
   facts.push(["Round trip", milliseconds(timing.roundTripMs)]);
   const rows = facts.map(([name, value]) => element("div", "", element("dt", "", name), element("dd", "", value)));
   document.getElementById("facts").replaceChildren(...rows);
+}
+
+function describeUnknown({ unknown, spans }) {
+  return `${percent(unknown.size / spans.length)} (${count(unknown.size, "word")})`;
 }
 
 function describeSkips(reading) {
@@ -64,6 +70,7 @@ function describeStages({ stages }) {
 /** Show the probabilities after one word. */
 export function showReadout(reading, index) {
   const head = element("p", "head", "After ", element("strong", "", reading.tokens[index]));
+  if (reading.unknown.has(index)) head.append(element("span", "badge", "unknown"));
   if (reading.skipped?.[index]) head.append(element("span", "badge", "skipped"));
   if (reading.skimmed?.[index]) head.append(element("span", "badge", "skimmed"));
   const place = `word ${digits(index + 1)} of ${digits(reading.spans.length)}`;
@@ -92,7 +99,9 @@ export function showReadout(reading, index) {
 function makeGroups(periods, index) {
   const groups = periods.map((period, group) => {
     const runs = (index + 1) % period === 0;
-    return element("span", runs ? "badge runs" : "badge rests", `${group + 1}`);
+    const badge = element("span", runs ? "badge runs" : "badge rests", `${group + 1}`);
+    if (!runs) badge.setAttribute("aria-hidden", "true");
+    return badge;
   });
   return element("span", "share", periods.length > 1 ? "groups updated" : "group updated", ...groups);
 }
@@ -105,6 +114,10 @@ function makeShare(...parts) {
 /** Say what the colours mean, and what the values after each word mean for this model. */
 export function showLegend(reading, trace) {
   const entries = reading.sentiment ? [makeScale(reading)] : makeClassEntries(reading);
+  if (reading.unknown.size) {
+    const meaning = " not in the vocabulary; the model reads all such words as one and the same";
+    entries.push(element("li", "", element("span", "word unknown", "unknown"), meaning));
+  }
   if (reading.skipped) {
     const meaning = " not read into the memory; keep is the probability that it is";
     entries.push(element("li", "", element("span", "word skipped", "skipped"), meaning));
@@ -131,7 +144,8 @@ function makeScale({ labels, polarity, sentiment }) {
 }
 
 function makeClassEntries(reading) {
-  return reading.labels.map((label, index) => {
-    return element("li", "", swatch(classColour(reading, index)), label);
-  });
+  const own = reading.labels.flatMap((label, index) => (hasColour(reading, index) ? [[label, index]] : []));
+  const entries = own.map(([label, index]) => element("li", "", swatch(classColour(reading, index)), label));
+  if (own.length < reading.labels.length) entries.push(element("li", "", swatch("var(--neutral)"), "all other labels"));
+  return entries;
 }

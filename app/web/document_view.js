@@ -99,6 +99,7 @@ function makeWord(reading, index) {
     word.classList.add("added");
     word.dataset.token = reading.tokens[index]; // drawn by the style sheet: it is no part of the text
   }
+  if (reading.unknown.has(index)) word.classList.add("unknown");
   if (reading.skipped?.[index]) {
     word.classList.add("skipped");
   } else {

@@ -1,4 +1,4 @@
-/** What the answer rests on: the n-grams that decided, or the words that were attended to most. */
+/** What the answer rests on: the n-grams that weighed most, or the words that were attended to most. */
 
 import { element, percent, signed } from "./dom.js";
 
@@ -37,10 +37,11 @@ function describeAttention() {
   return ["The words attended to most", "Their shares of the attention to the whole text; underlined in it."];
 }
 
-function describeNgrams({ answer }) {
+function describeNgrams({ answer, evidence }) {
+  const held = evidence.reduce((sum, { share }) => sum + share, 0);
   return [
-    "The n-grams that decided",
-    `What each adds to “${answer}” over the mean of all labels, and its share of the pooled features. ` +
+    "The n-grams that weighed most",
+    `The strongest ${evidence.length}, which hold ${percent(held)} of the pooled features. What each adds to “${answer}” over the mean of all labels, and its share of the pooled features. ` +
       "Underlined in the text: solid for, dotted against.",
   ];
 }

@@ -50,6 +50,7 @@ const ARCHITECTURES = {
 let models = [];
 let reading = null;
 let running = null; // AbortController of the request under way
+let listing = 0; // the number of the newest question for the models; older answers come too late
 
 function select(index) {
   documentView.select(index);
@@ -62,7 +63,7 @@ function chosenModel() {
   return models.find((model) => model.id === byId("model").value);
 }
 
-async function submit() {
+async function submit(truncate = "error") {
   const text = byId("text").value;
   const model = chosenModel();
   if (!model) return;
@@ -71,12 +72,14 @@ async function submit() {
   running = request;
   setBusy(true);
   try {
-    const { answer, labels, timing } = await classify(text, model.id, request.signal);
+    const { answer, labels, timing } = await classify(text, model.id, truncate, request.signal);
     if (answer.error) throw new Problem(answer.error.title, answer.error.detail, answer.error);
     reading = makeReading(text, answer, labels, model);
     showResult(answer, model, timing);
   } catch (error) {
-    if (error.name !== "AbortError") showProblem(error);
+    if (error.name === "AbortError") return;
+    if (error.status === 404) await loadModels().catch(() => {}); // what is offered is no more what is served
+    showProblem(error);
   }
   if (running === request) setBusy(false);
 }
@@ -84,6 +87,7 @@ async function submit() {
 function showResult(answer, model, timing) {
   byId("problem").hidden = true;
   byId("welcome").hidden = true;
+  byId("stale").hidden = true;
   byId("result").hidden = false;
   showAnswer(reading, answer, model.id);
   showFacts(reading, answer, timing);
@@ -113,15 +117,40 @@ function showProblem(error) {
     parts.push(element("p", "", `Try again in ${count(error.retryAfterSeconds, "second")}.`));
   }
   if (error.asksForKey) parts.push(element("p", "", "Enter a key of this service under “API key”."));
+  else if (!models.length) parts.push(makeAction("Try again", retry));
+  if (error.is("document-too-long")) parts.push(makeAction("Read only its beginning", () => submit("right")));
   const context = [error.status && `Status ${error.status}`, error.requestId && `request ${error.requestId}`];
   parts.push(element("p", "note", context.filter(Boolean).join(" · ")));
   byId("problem").replaceChildren(...parts);
   byId("problem").hidden = false;
   byId("welcome").hidden = true;
   byId("result").hidden = true;
+  byId("stale").hidden = true;
   byId("status").textContent = "";
   bringIntoView(byId("problem"));
   if (error.asksForKey) askForKey();
+}
+
+function makeAction(name, act) {
+  const button = element("button", "chip", name);
+  button.type = "button";
+  button.addEventListener("click", act);
+  return element("p", "", button);
+}
+
+function retry() {
+  loadModels().then(dismissProblem, showProblem);
+}
+
+function dismissProblem() {
+  if (byId("problem").hidden) return;
+  byId("problem").hidden = true;
+  byId("welcome").hidden = false;
+}
+
+/** Say that the result is of what stood there before. */
+function markStale() {
+  byId("stale").hidden = byId("result").hidden;
 }
 
 function askForKey() {
@@ -134,9 +163,7 @@ async function enterKey() {
   await loadModels();
   byId("key-field").open = false;
   byId("text").focus();
-  if (byId("problem").hidden) return;
-  byId("problem").hidden = true;
-  byId("welcome").hidden = false;
+  dismissProblem();
 }
 
 /** On a narrow screen the result stands below the form, out of sight. */
@@ -150,29 +177,42 @@ function setBusy(busy) {
 }
 
 async function loadModels() {
-  models = []; // those of another key would be offered in vain
+  const mine = ++listing;
+  let found = []; // those of another key would be offered in vain
+  let failure = null;
   try {
-    models = await listModels();
-  } finally {
-    offerModels();
+    found = await listModels();
+  } catch (error) {
+    failure = error;
   }
-  if (!chosenModel()) throw new Problem("No model is ready", "The service refused every model it found.");
+  if (mine !== listing) return;
+  models = found;
+  offerModels();
+  if (failure) throw failure;
+  if (!chosenModel()) {
+    const refused = models.some((model) => model.state === "refused");
+    throw new Problem("No model is ready", refused ? "The service refused every model it found." : "The service has none.");
+  }
   changeModel();
 }
 
 function offerModels() {
   const ready = models.filter((model) => model.state === "ready");
+  const chosen = history.state?.model; // also where the page is come back to
   const options = ready.map((model) => new Option(model.id, model.id, model.default, model.default));
   byId("model").replaceChildren(...(ready.length ? options : [new Option("None")]));
+  if (ready.some((model) => model.id === chosen)) byId("model").value = chosen;
   byId("model").disabled = byId("classify").disabled = ready.length === 0;
-  showRefused(models.filter((model) => model.state === "refused"));
+  showRefused(models.filter((model) => model.reason));
 }
 
 function showRefused(refused) {
   const details = byId("refused");
   details.hidden = refused.length === 0;
   details.querySelector("summary").textContent = `${count(refused.length, "model")} refused`;
-  const reasons = refused.map(({ id, reason }) => element("li", "", `${id}: ${reason}`));
+  const reasons = refused.map(({ id, state, reason }) => {
+    return element("li", "", state === "ready" ? `${id}: the one loaded before answers; ${reason}` : `${id}: ${reason}`);
+  });
   details.querySelector("ul").replaceChildren(...reasons);
 }
 
@@ -200,9 +240,14 @@ byId("compose").addEventListener("submit", (event) => {
   submit();
 });
 byId("text").addEventListener("keydown", (event) => {
-  if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) submit();
+  if (event.key === "Enter" && (event.ctrlKey || event.metaKey) && !event.repeat) submit();
 });
-byId("model").addEventListener("change", changeModel);
+byId("text").addEventListener("input", markStale);
+byId("model").addEventListener("change", () => {
+  history.replaceState({ model: byId("model").value }, "");
+  changeModel();
+  markStale();
+});
 byId("access").addEventListener("submit", (event) => {
   event.preventDefault();
   enterKey().catch(showProblem);

@@ -12,6 +12,7 @@ const PALETTE_SIZE = 8; // --class-0 … --class-7 in theme.css
  * @property {number[] | null} polarity one value in [-1, 1] per label
  * @property {string[]} tokens
  * @property {[number, number][]} spans where each word stands in `text`, in UTF-16 units
+ * @property {Set<number>} unknown words outside the vocabulary, which are read as one and the same
  * @property {boolean[] | null} skipped
  * @property {number[] | null} keepProbability
  * @property {number | null} skipRate
@@ -23,11 +24,12 @@ const PALETTE_SIZE = 8; // --class-0 … --class-7 in theme.css
  * @property {[number, number] | null} halfTau how slow they are
  * @property {number[] | null} attention one share per word
  * @property {number[] | null} ngramShare per word, the share of the features won by windows that end there
- * @property {Evidence[] | null} evidence what decided, the strongest first
+ * @property {Evidence[] | null} evidence what weighed most, the strongest first
+ * @property {number[]} places of the labels in the palette
  * @property {string} answer the label
  * @property {boolean} causal
  *
- * @typedef {object} Evidence words that decided together
+ * @typedef {object} Evidence words that weighed together
  * @property {number} first index of the first word
  * @property {number} last index of the last word
  * @property {number} weight
@@ -47,6 +49,7 @@ export function makeReading(text, answer, labels, model) {
     polarity: model.polarity ?? null,
     tokens: steps.tokens,
     spans: utf16Spans(text, steps.offsets),
+    unknown: new Set(steps.unknown),
     skipped: skipMap?.skipped ?? null,
     keepProbability: skipMap?.keep_probability ?? null,
     skipRate: skipMap?.skip_rate ?? null,
@@ -58,6 +61,7 @@ export function makeReading(text, answer, labels, model) {
     halfTau: answer.halves?.tau ?? null,
     attention: answer.attention?.weights ?? null,
     ngramShare: answer.ngrams?.share ?? null,
+    places: placesInPalette(answer.probs),
     answer: answer.label,
     causal: steps.causal,
   };
@@ -100,7 +104,20 @@ export function leading(values) {
 /** @returns {string} the CSS colour of a class: its polarity's side, or its own place in the palette */
 export function classColour(reading, index) {
   if (reading.polarity) return sideColour(reading.polarity[index]);
-  return index < PALETTE_SIZE ? `var(--class-${index})` : "var(--neutral)";
+  return hasColour(reading, index) ? `var(--class-${reading.places[index]})` : "var(--neutral)";
+}
+
+/** @returns {boolean} whether a class has a colour of its own, or shares one with the improbable ones */
+export function hasColour(reading, index) {
+  return Boolean(reading.polarity) || reading.places[index] < PALETTE_SIZE;
+}
+
+/** Each label its own place; where there are more than colours, the most probable ones come first. */
+function placesInPalette(probabilities) {
+  const labels = probabilities.map((_, index) => index);
+  if (labels.length <= PALETTE_SIZE) return labels;
+  const ranked = labels.toSorted((one, other) => probabilities[other] - probabilities[one]);
+  return labels.map((index) => ranked.indexOf(index));
 }
 
 /** @returns {string} the CSS colour of a memory group */

@@ -5,15 +5,21 @@ export class Problem extends Error {
   /**
    * @param {string} title
    * @param {string} detail
-   * @param {{status?: number, requestId?: string | null, retryAfterSeconds?: number}} [context]
+   * @param {{type?: string, status?: number, requestId?: string | null, retryAfterSeconds?: number}} [context]
    */
   constructor(title, detail, context = {}) {
     super(detail);
     this.title = title;
     this.detail = detail;
+    this.type = context.type ?? "";
     this.status = context.status;
     this.requestId = context.requestId;
     this.retryAfterSeconds = context.retryAfterSeconds;
+  }
+
+  /** Whether it is the service's problem of that name (docs/errors.md). */
+  is(name) {
+    return this.type.endsWith(`/${name}`);
   }
 
   /** Whether another API key, or one at all, is what helps. */
@@ -30,7 +36,6 @@ let apiKey = ""; // nowhere else: what a browser stores or has in an address, ot
  * @throws {Problem} it has characters that no key has
  */
 export function useKey(text) {
-  apiKey = "";
   const key = text.trim();
   if (!/^[\x21-\x7e]*$/.test(key)) throw new Problem("This is no API key", "Expected letters, digits, “-” and “_” only.");
   apiKey = key;
@@ -48,12 +53,12 @@ export async function listModels() {
  * @returns {Promise<{answer: object, model: string, labels: string[], timing: Timing}>}
  * @throws {Problem} the service refused the text, failed, or cannot be reached
  */
-export async function classify(text, model, signal) {
+export async function classify(text, model, truncate, signal) {
   const started = performance.now();
   const { body, response } = await request("classify", {
     method: "POST",
     headers: { "content-type": "application/json" },
-    body: JSON.stringify({ input: text, model, explain: "steps" }),
+    body: JSON.stringify({ input: text, model, explain: "steps", truncate }),
     signal,
   });
   const stages = parseServerTiming(response.headers.get("server-timing") ?? "");
@@ -80,6 +85,9 @@ async function request(path, options = {}) {
     return { body: await response.json(), response };
   } catch (error) {
     if (error.name === "AbortError") throw error;
+    if (!(error instanceof SyntaxError)) {
+      throw new Problem("The connection broke off", "A part of the answer is missing. Try again.");
+    }
     throw new Problem("The answer could not be read", "Expected JSON from the service; something else came.");
   }
 }
@@ -99,8 +107,9 @@ async function readProblem(response) {
   const retryAfterSeconds = Number(response.headers.get("retry-after"));
   return new Problem(
     problem.title ?? `The service answered ${response.status}`,
-    problem.detail ?? "",
+    problem.detail ?? (response.status >= 500 ? "Try again; where it stays, the service's log tells more." : ""),
     {
+      type: problem.type,
       status: response.status,
       requestId: response.headers.get("x-request-id"),
       retryAfterSeconds: retryAfterSeconds > 0 ? retryAfterSeconds : undefined,

@@ -24,7 +24,7 @@ def test_ngrams_are_listed_with_weight_and_share(page: Page, url: str) -> None:
     classify(page, REVIEW, "phrases")
     top = ask(url, REVIEW, "phrases")["ngrams"]["top"]
     expect(page.locator("#evidence")).to_be_visible()
-    expect(page.locator("#evidence-title")).to_have_text("The n-grams that decided")
+    expect(page.locator("#evidence-title")).to_have_text("The n-grams that weighed most")
     assert rows(page).locator(".ngram").all_inner_texts() == [" ".join(one["text"].split()) for one in top]
     assert rows(page).locator(".number:not(.share)").all_inner_texts() == [
         signed(one["weight"]) for one in top
