@@ -47,9 +47,11 @@ const ARCHITECTURES = {
   encoder: "pretrained encoder",
   bag_of_words: "bag of words",
 };
+const PATIENCE_MS = 1000;
 let models = [];
 let reading = null;
 let running = null; // AbortController of the request under way
+let slow = 0; // the timer after which a request can be given up
 let listing = 0; // the number of the newest question for the models; older answers come too late
 
 function select(index) {
@@ -172,6 +174,9 @@ function bringIntoView(node) {
 }
 
 function setBusy(busy) {
+  clearTimeout(slow);
+  if (busy) slow = setTimeout(() => (byId("stop").hidden = false), PATIENCE_MS);
+  else byId("stop").hidden = true;
   byId("classify").textContent = busy ? "Reading…" : "Classify";
   document.querySelector(".output").setAttribute("aria-busy", busy);
 }
@@ -241,6 +246,11 @@ byId("compose").addEventListener("submit", (event) => {
 });
 byId("text").addEventListener("keydown", (event) => {
   if (event.key === "Enter" && (event.ctrlKey || event.metaKey) && !event.repeat) submit();
+});
+byId("stop").addEventListener("click", () => {
+  running?.abort();
+  setBusy(false);
+  byId("text").focus();
 });
 byId("text").addEventListener("input", markStale);
 byId("model").addEventListener("change", () => {

@@ -78,6 +78,20 @@ def test_models_can_be_asked_for_again(browser: Browser, url: str) -> None:
         classify(page, REVIEW, "reviews")
 
 
+def test_request_that_takes_long_can_be_given_up(page: Page) -> None:
+    stop = page.get_by_role("button", name="Stop")
+    page.route("**/classify", lambda route: None, times=1)  # never answered
+    page.get_by_label("Text", exact=True).fill(REVIEW)
+    press(page)
+    with page.expect_event("requestfailed"):
+        stop.click()
+    expect(stop).to_be_hidden()
+    expect(page.locator("[aria-busy=false]")).to_be_visible()
+    expect(page.get_by_label("Text", exact=True)).to_be_focused()
+    classify(page, REVIEW, "reviews")
+    expect(stop).to_be_hidden()
+
+
 def test_late_failure_of_an_older_question_changes_nothing(browser: Browser, url: str) -> None:
     with watched_page(browser, url) as page:
         held: list[Route] = []
