@@ -11,7 +11,7 @@ from rich.table import Table
 
 from models.architectures.convolutional_lstm import ConvolutionalLSTMConfig
 from models.architectures.mode import DLSTMConfig, MODELSTMConfig, ODELSTMConfig
-from models.architectures.mtlstm import MTLSTMConfig, largest_group_count
+from models.architectures.mtlstm import MOST_GROUPS, MTLSTMConfig, largest_group_count
 from models.architectures.registry import AnyModelConfig
 from models.architectures.text_cnn import TextCNNConfig
 from models.data.documents import BadRows, Documents
@@ -41,6 +41,7 @@ def show_prepared(prepared: Prepared, console: Console) -> None:
     if (
         isinstance(model, MTLSTMConfig)
         and isinstance(model.groups, int)
+        and model.groups <= MOST_GROUPS  # more are refused when the model is built
         and 2 ** (model.groups - 1) > longest
     ):
         console.print(

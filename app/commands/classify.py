@@ -134,7 +134,8 @@ async def _end(
             left.append(task)
     done, _ = await asyncio.wait(left, timeout=_READER_SECONDS)
     for one in done:
-        one.cancelled() or one.exception()
+        if not one.cancelled():
+            one.exception()
 
 
 def _weight(row: Row) -> int:

@@ -71,7 +71,7 @@ class MTLSTM(Architecture):
         if config.groups > MOST_GROUPS:
             raise ConfigError(
                 f"model.groups: expected at most {MOST_GROUPS}, found {config.groups}: the slowest would run every "
-                f"{2 ** (config.groups - 1)} words"
+                f"2^{config.groups - 1} words"
             )
         self.sizes = group_sizes(config.hidden, config.groups)
         self.periods = [2**k for k in range(config.groups)]

@@ -76,6 +76,16 @@ def test_group_that_never_runs_is_warned_of(data: Path, tmp_path: Path) -> None:
     assert "equation 16 of the MT-LSTM paper allows at most 2 here" in told
 
 
+def test_more_groups_than_any_model_may_have_are_refused_without_a_warning_before(
+    data: Path, tmp_path: Path
+) -> None:
+    told, written = console()
+    config = tiny_config(data, "f2s", "model.hidden=400", "model.groups=400")
+    with pytest.raises(ConfigError, match=r"at most 11, found 400: the slowest would run every 2\^399 words"):
+        train(config, tmp_path / "run", OPTIONS, told)
+    assert "warning" not in written.getvalue()
+
+
 @pytest.mark.parametrize(
     ("architecture", "window"),
     [
