@@ -16,6 +16,7 @@ from benchmarks.accuracy.grid import HERE, Unit
 from benchmarks.accuracy.results import RowResult
 
 _SURE = 0.975  # on either side
+_FOLD_OVERLAP = 1 / 9  # a fold's test split over what is left to train on
 
 
 class Claim(BaseModel):
@@ -39,6 +40,7 @@ class Verdict:
     than: float = 0.0
     error: float = 0.0  # standard error of the difference
     units: int = 0  # trainings that both sides share
+    parameters: tuple[int, int] = (0, 0)  # of the largest network on either side, without word vectors
 
 
 def read_claims() -> list[Claim]:
@@ -52,7 +54,8 @@ def judge(claim: Claim, results: Mapping[str, RowResult]) -> Verdict:
 
     `within noise`: the difference is one that chance alone gives in more than one case of twenty, by Student's t with
     the degrees of freedom of Welch and Satterthwaite, since two or three seeds tell little of their own spread. Where
-    they have none, as a single one, it is that of the test split's size.
+    they have none, as a single one, it is that of the test split's size. Folds train on much the same texts, so their
+    variance over n is too small: it is corrected (Nadeau and Bengio, Inference for the Generalization Error, 2003).
     """
     differences, errors, better, than, units = [], [], [], [], 0
     uncertainty = 0.0  # of the errors themselves
@@ -63,7 +66,8 @@ def judge(claim: Claim, results: Mapping[str, RowResult]) -> Verdict:
         gaps = [round(100 * (a - b), 9) for a, b in pairs]  # equal ones are equal
         differences.append(mean(gaps))
         if len(set(gaps)) > 1:
-            errors.append(stdev(gaps) / sqrt(len(gaps)))
+            overlap = _FOLD_OVERLAP if next(iter(results[left].units)).startswith("fold") else 0.0
+            errors.append(stdev(gaps) * sqrt(1 / len(gaps) + overlap))
             uncertainty += errors[-1] ** 4 / (len(gaps) - 1)
         else:
             errors.append(_sampling_error(results[left], pairs[0]))
@@ -77,7 +81,8 @@ def judge(claim: Claim, results: Mapping[str, RowResult]) -> Verdict:
     outcome: Literal["holds", "does not hold", "within noise"] = "holds" if gap >= 0 else "does not hold"
     if abs(gap) < error * student_t.ppf(_SURE, freedom):
         outcome = "within noise"
-    return Verdict(claim, outcome, mean(better), mean(than), error, units)
+    parameters = _most_parameters(claim.better, results), _most_parameters(claim.than, results)
+    return Verdict(claim, outcome, mean(better), mean(than), error, units, parameters)
 
 
 def common_units(results: Sequence[RowResult]) -> list[Unit]:
@@ -95,6 +100,10 @@ def _pairs(left: RowResult | None, right: RowResult | None) -> list[tuple[float,
         (left.units[str(unit)].test_accuracy, right.units[str(unit)].test_accuracy)
         for unit in common_units([left, right])
     ]
+
+
+def _most_parameters(rows: Sequence[str], results: Mapping[str, RowResult]) -> int:
+    return max(results[row].parameters for row in rows)
 
 
 def _sampling_error(result: RowResult, pair: tuple[float, float]) -> float:

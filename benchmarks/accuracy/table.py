@@ -23,6 +23,7 @@ _COLUMNS = (
     "µs a document",
     "reproduce",
 )
+_SKIP_MARGIN = 10  # points
 
 
 def write_table(
@@ -31,8 +32,8 @@ def write_table(
     verdicts: Sequence[Verdict],
     plots: Sequence[str],
 ) -> str:
-    """The page: claims, plots, a table for each set."""
-    parts = [_HEAD, _claims(verdicts), _plots(plots)]
+    """The page: claims, skip rates, plots, a table for each set."""
+    parts = [_HEAD, _claims(verdicts), _skip_rates(grid, results), _plots(plots)]
     for _, rows in groupby(grid.values(), key=lambda row: row.set_name):
         parts.append(_set_table(list(rows), results))
     return "\n".join(parts)
@@ -90,20 +91,38 @@ def _claims(verdicts: Sequence[Verdict]) -> str:
         "## The papers' claims\n",
         "Differences are of the same seeds or folds on both sides; `±` is the standard error of the difference. What",
         "chance alone gives in more than one case of twenty is within noise, by Student's t: few pairs tell little of",
-        "their own spread. Single trainings are judged by the size of the test split.\n",
-        "| claim | outcome | ours, % | against, % | difference | pairs |",
-        "|---|---|---|---|---|---|",
+        "their own spread, and folds, which train on much the same texts, tell less than seeds. Single trainings are",
+        "judged by the size of the test split.\n",
+        "| claim | outcome | ours, % | against, % | difference | pairs | parameters, ours | against |",
+        "|---|---|---|---|---|---|---|---|",
     ]
     for verdict in verdicts:
         if verdict.outcome == "not measured":
-            lines.append(f"| {verdict.claim.text} | not measured | | | | |")
+            lines.append(f"| {verdict.claim.text} | not measured | | | | | | |")
             continue
         gap = verdict.better - verdict.than
         outcome = "**holds**" if verdict.outcome == "holds" else verdict.outcome
         lines.append(
             f"| {verdict.claim.text} | {outcome} | {verdict.better:.2f} | {verdict.than:.2f} "
-            f"| {gap:+.2f} ± {verdict.error:.2f} | {verdict.units} |"
+            f"| {gap:+.2f} ± {verdict.error:.2f} | {verdict.units} "
+            f"| {' | '.join(f'{count:,}' for count in verdict.parameters)} |"
         )
+    return "\n".join(lines) + "\n"
+
+
+def _skip_rates(grid: Mapping[str, Row], results: Mapping[str, RowResult]) -> str:
+    lines = [
+        "## Leap-LSTM's skip rates against their targets\n",
+        f"Shares of the test words; a target is met when the measured rate is within {_SKIP_MARGIN} points of it.\n",
+        "| set | target, % | skipped, % | met |",
+        "|---|---|---|---|",
+    ]
+    for row in grid.values():
+        target = results[row.name].model.get("target_skip_rate") if row.name in results else None
+        measured = skip_rate(results[row.name]) if isinstance(target, float) else None
+        if isinstance(target, float) and measured is not None:
+            met = "yes" if abs(measured - 100 * target) <= _SKIP_MARGIN else "no"
+            lines.append(f"| {row.data.title} | {100 * target:.0f} | {measured:.1f} | {met} |")
     return "\n".join(lines) + "\n"
 
 

@@ -131,6 +131,19 @@ def test_folds_share_no_test_row_and_cover_the_set(tmp_path: Path) -> None:
             "within noise",
         ),  # as far each time
         ({"seed_1": 0.90, "seed_2": 0.80}, {"seed_1": 0.80, "seed_2": 0.88}, 0, "within noise"),
+        # what three seeds would make sure of, three folds do not: they share most of what they train on
+        (
+            {"seed_1": 0.80, "seed_2": 0.81, "seed_3": 0.80},
+            {"seed_1": 0.71, "seed_2": 0.76, "seed_3": 0.75},
+            0,
+            "holds",
+        ),
+        (
+            {"fold_1": 0.80, "fold_2": 0.81, "fold_3": 0.80},
+            {"fold_1": 0.71, "fold_2": 0.76, "fold_3": 0.75},
+            0,
+            "within noise",
+        ),
         ({"seed_1": 0.80}, {"seed_1": 0.81}, 0, "within noise"),  # 400 documents: an error of 2.8 points
         ({"seed_1": 0.80}, {"seed_1": 0.81}, -9, "holds"),
         ({"seed_1": 0.80}, {"seed_2": 0.70}, 0, "not measured"),  # no seed on both sides
