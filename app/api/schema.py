@@ -97,6 +97,35 @@ class Steps(BaseModel):
     causal: bool = Field(description="Whether a step is the answer for the words up to it.")
 
 
+class TurningPoint(BaseModel):
+    """A word after which another label was the most probable one."""
+
+    index: int
+    token: str
+    offset: tuple[int, int] = Field(description="Character offsets into the caller's text.")
+    from_: str = Field(alias="from", description="The label before it.")
+    to: str = Field(description="The label after it.")
+
+
+class Mover(BaseModel):
+    """A word and what it changed."""
+
+    index: int
+    token: str
+    offset: tuple[int, int] = Field(description="Character offsets into the caller's text.")
+    change: float = Field(
+        description="Of the answer's probability. The first word of a document changes it from that of equal chance, "
+        "that of a continued one from the earlier answer's."
+    )
+
+
+class Summary(BaseModel):
+    """How the answer came about, with `explain: summary`."""
+
+    turning_points: list[TurningPoint]
+    moved_most: list[Mover] = Field(description="The words that changed the answer most; at most 5.")
+
+
 class SkipMap(BaseModel):
     """The words that the model skipped; the arrays only with `explain: steps`."""
 
@@ -206,7 +235,7 @@ class ClassifiedDocument(BaseModel):
     top: list[dict[str, Any]] | None = None
     raw_scores: list[float] | None = None
     steps: Steps | None = None
-    summary: dict[str, Any] | None = None
+    summary: Summary | None = None
     skip_map: SkipMap | None = None
     skim_map: SkimMap | None = None
     groups: Groups | None = None

@@ -23,6 +23,7 @@ class Answer:
     tokenize_seconds: float
     share_read: float = 1.0  # of the text's tokens; below one where the deadline cut the reading short
     words_before: int = 0  # of the same document, read earlier
+    probabilities_before: NDArray[np.float32] | None = None  # the answer that those left (classes,)
     state: str | None = None  # the token with which to go on, where it was asked for and the model can
 
     def since(self, first: int) -> Answer:

@@ -23,6 +23,9 @@ class Continuation:
     words: int  # read so far, with the tail
     states: Mapping[str, Array]  # before the tail; those that are absent are zeros
     tail: NDArray[np.int64]  # token ids (words,)
+    probabilities: NDArray[np.float32] | None = (
+        None  # the answer so far (classes,); None where no word was read
+    )
 
     def token_ids(self, further: NDArray[np.int64]) -> NDArray[np.int64]:
         """What is to be read: the tail, then the further words."""
@@ -37,10 +40,11 @@ class Continuation:
         """
         read = token_ids[: reading.tokens]
         words = self.words + len(read) - len(self.tail)
+        probabilities = reading.steps["probabilities"][-1]
         checkpoint = reading.checkpoint
         if checkpoint is None:
-            return Continuation(words, self.states, read)
-        return Continuation(words, checkpoint.states, read[checkpoint.tokens :])
+            return Continuation(words, self.states, read, probabilities)
+        return Continuation(words, checkpoint.states, read[checkpoint.tokens :], probabilities)
 
 
 BEGINNING = Continuation(0, {}, np.empty(0, np.int64))

@@ -151,25 +151,27 @@ def halves(answer: Answer, whole: bool) -> dict[str, Any]:
 
 
 def summary(answer: Answer) -> dict[str, Any]:
-    """Turning points, where another label took the lead, and the words that moved the answer most."""
-    probabilities = answer.reading.steps["probabilities"]
-    leaders = probabilities.argmax(axis=1)
-    turns = np.flatnonzero(leaders[1:] != leaders[:-1]) + 1
+    """Turning points, where another label took the lead, and the words that moved the answer most.
+
+    Before the first word of a document no label leads, and each is as probable as the others.
+    """
     labels = answer.model.manifest.labels
-    moves = _moves(probabilities[:, answer.winner])
+    before = answer.probabilities_before
+    start = np.full(len(labels), 1 / len(labels), np.float32) if before is None else before
+    probabilities = np.vstack([start, answer.reading.steps["probabilities"]])
+    leaders = probabilities.argmax(axis=1)
+    turns = np.flatnonzero(leaders[1:] != leaders[:-1])
+    if before is None:
+        turns = turns[turns > 0]
+    moves = np.diff(probabilities[:, answer.winner])
     movers = np.argsort(-np.abs(moves), kind="stable")[:_MOVERS]
     return {
         "turning_points": [
-            {**_word(answer, index), "from": labels[leaders[index - 1]], "to": labels[leaders[index]]}
+            {**_word(answer, index), "from": labels[leaders[index]], "to": labels[leaders[index + 1]]}
             for index in turns.tolist()
         ],
         "moved_most": [{**_word(answer, index), "change": moves[index]} for index in movers.tolist()],
     }
-
-
-def _moves(winning: NDArray[np.float32]) -> NDArray[np.float32]:
-    """How each word changed the winning label's probability; before the first there is nothing to change."""
-    return np.diff(winning, prepend=winning[:1])
 
 
 def _word(answer: Answer, index: int) -> dict[str, Any]:

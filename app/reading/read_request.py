@@ -117,6 +117,7 @@ class ReadRequest:
             tokenize_seconds,
             tokens / len(text.token_ids),
             continued.words,
+            continued.probabilities,
         )
 
     def after(self, text: TokenizedText, reading: Reading) -> Continuation | None:

@@ -4,7 +4,8 @@ It holds numbers only, no text; but the ids of the tail's words are in it, and a
 signed, not encrypted: who may read the document may have its token (docs/decisions).
 
     format, expiry (seconds since 1970), SHA-256 of the manifest, length of the model's id, words, length of the tail,
-    the model's id, the tail's ids as int32, the states in the manifest's order; HMAC-SHA256 of all this
+    the model's id, the tail's ids as int32, the probabilities so far as float32, the states in the manifest's order;
+    HMAC-SHA256 of all this
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from app.errors import ExpiredState, InvalidState, OtherModelState, StartError
 from app.reading.continuation import Continuation
 
 _HEAD = struct.Struct("<BQ32sBQI")
-_FORMAT = 1
+_FORMAT = 2
 _SIGNATURE_BYTES = hashlib.sha256().digest_size
 _LEAST_KEY_BYTES = 32  # as many as the signature has
 _MOST_BYTES = 2**20  # the states of the papers' models have some thousand
@@ -41,7 +42,7 @@ class SignedState:
     manifest_sha256: str
     words: int
     tail: bytes
-    states: bytes
+    numbers: bytes  # the probabilities, then the states
 
     def of(self, model: LoadedModel) -> Continuation:
         """Where ``model`` goes on.
@@ -54,13 +55,15 @@ class SignedState:
             raise OtherModelState(
                 f"The state is of {self.model_id}; expected one of {other}, which answers here."
             )
+        probabilities = np.frombuffer(self.numbers, np.float32, len(model.manifest.labels))
         states = {}
-        start = 0
+        start = probabilities.nbytes
         for spec in model.manifest.passes[0].states:
-            array = np.frombuffer(self.states, spec.dtype, spec.values, start).reshape(spec.shape)
+            array = np.frombuffer(self.numbers, spec.dtype, spec.values, start).reshape(spec.shape)
             states[spec.name] = array
             start += array.nbytes
-        return Continuation(self.words, states, np.frombuffer(self.tail, np.int32).astype(np.int64))
+        tail = np.frombuffer(self.tail, np.int32).astype(np.int64)
+        return Continuation(self.words, states, tail, probabilities if self.words else None)
 
 
 class StateTokens:
@@ -88,8 +91,12 @@ class StateTokens:
             continuation.words,
             len(continuation.tail),
         )
-        tail = continuation.tail.astype(np.int32).tobytes()
-        signed = b"".join([head, model_id, tail, *(array.tobytes() for array in arrays)])
+        tail = continuation.tail.astype(np.int32)
+        probabilities = continuation.probabilities
+        if probabilities is None:  # nothing was read
+            probabilities = np.zeros(len(model.manifest.labels), np.float32)
+        numbers = (array.tobytes() for array in (tail, probabilities, *arrays))
+        signed = b"".join([head, model_id, *numbers])
         return _encode(signed + self._sign(signed))
 
     def read(self, token: str) -> SignedState:
@@ -111,13 +118,13 @@ class StateTokens:
                 f"The state was good for {self._lifetime_seconds:g} s. Send the document from its beginning."
             )
         tail_start = _HEAD.size + id_bytes
-        states_start = tail_start + 4 * tail_words
+        numbers_start = tail_start + 4 * tail_words
         return SignedState(
             signed[_HEAD.size : tail_start].decode(),
             sha256.hex(),
             words,
-            signed[tail_start:states_start],
-            signed[states_start:],
+            signed[tail_start:numbers_start],
+            signed[numbers_start:],
         )
 
     def _sign(self, content: bytes) -> bytes:

@@ -89,6 +89,9 @@ async def check_parts(service: Service, name: str, words: list[str], cuts: set[i
     for step, expected in whole.reading.steps.items():
         read = np.concatenate([answer.reading.steps[step] for answer in answers])
         np.testing.assert_array_equal(read, expected, err_msg=step)
+    for answer in answers[1:]:
+        before = whole.reading.steps["probabilities"][answer.words_before - 1]
+        np.testing.assert_array_equal(answer.probabilities_before, before)
     for result, expected in whole.reading.results.items():
         # A sum over the text is rounded at each border; no probability comes from it.
         rtol = 1e-6 if result == "attention_sum" else 0

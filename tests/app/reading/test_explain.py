@@ -47,9 +47,26 @@ def test_summary_names_turning_points_and_movers(registry: Registry) -> None:
     found = explain.summary(answer(registry, "reviews", "a good film bad", probabilities=read))
     turns = [(turn["token"], turn["from"], turn["to"]) for turn in found["turning_points"]]
     assert turns == [("good", "negative", "positive"), ("bad", "positive", "negative")]
-    assert [mover["token"] for mover in found["moved_most"]] == ["bad", "good", "film", "a"]
+    assert [mover["token"] for mover in found["moved_most"]] == ["bad", "good", "a", "film"]
     assert found["moved_most"][0]["offset"] == [12, 15]
-    assert np.isclose(found["moved_most"][0]["change"], 0.65)
+    changes = [mover["change"] for mover in found["moved_most"]]
+    np.testing.assert_allclose(changes, [0.65, -0.3, 0.1, -0.05], atol=1e-6)
+
+
+def test_summary_of_one_word_says_that_it_decided(registry: Registry) -> None:
+    """Without a word both labels are as probable, and none leads."""
+    found = explain.summary(answer(registry, "reviews", "bad", probabilities=[[0.9, 0.1]]))
+    assert found["turning_points"] == []
+    assert np.isclose(found["moved_most"][0]["change"], 0.4)
+
+
+def test_summary_of_a_continued_document_begins_with_the_earlier_answer(registry: Registry) -> None:
+    further = answer(registry, "reviews", "bad film", probabilities=[[0.9, 0.1], [0.8, 0.2]])
+    before = np.array([0.25, 0.75], np.float32)
+    found = explain.summary(replace(further, words_before=4, probabilities_before=before))
+    turns = [(turn["index"], turn["token"], turn["from"], turn["to"]) for turn in found["turning_points"]]
+    assert turns == [(0, "bad", "positive", "negative")]
+    np.testing.assert_allclose([mover["change"] for mover in found["moved_most"]], [0.65, -0.1], atol=1e-6)
 
 
 def test_skip_rate_is_the_share_of_skipped_words(registry: Registry) -> None:

@@ -33,7 +33,7 @@ def some(model: LoadedModel) -> Continuation:
     states = {
         spec.name: np.arange(spec.values, dtype=spec.dtype) / 7 for spec in model.manifest.passes[0].states
     }
-    return Continuation(19, states, np.array([3, 1, 4], np.int64))
+    return Continuation(19, states, np.array([3, 1, 4], np.int64), np.array([0.2, 0.8], np.float32))
 
 
 def written(tokens: StateTokens, model: LoadedModel, continuation: Continuation) -> str:
@@ -48,6 +48,7 @@ def test_token_gives_back_what_it_was_written_of(model: LoadedModel) -> None:
     read = signed.of(model)
     assert (signed.model_id, read.words, read.tail.tolist()) == ("reviews@1", 19, [3, 1, 4])
     assert read.tail.dtype == np.int64
+    np.testing.assert_array_equal(read.probabilities, continuation.probabilities)
     assert read.states.keys() == continuation.states.keys()
     for name, state in continuation.states.items():
         np.testing.assert_array_equal(read.states[name], state.astype(np.float32))
@@ -67,6 +68,7 @@ def test_state_of_a_beginning_is_zeros(model: LoadedModel) -> None:
     tokens = StateTokens(KEY, 60)
     read = tokens.read(written(tokens, model, BEGINNING)).of(model)
     assert all(not state.any() for state in read.states.values())
+    assert read.probabilities is None
 
 
 def test_changed_token_is_refused(model: LoadedModel) -> None:
