@@ -37,8 +37,8 @@ _LENGTH_ROWS = {
     "IMDB": ("imdb/lstm-small", "imdb/cifg", "imdb/clstm", "imdb/clstm-b", "imdb/mtlstm-f2s"),
 }
 _CONVERGENCE_ROWS = {
-    "SST-2 (MT-LSTM paper, Fig. 4)": ("sst2/lstm-small", "sst2/mtlstm-s2f", "sst2/mtlstm-f2s"),
-    "IMDB": ("imdb/lstm-small", "imdb/mtlstm-s2f", "imdb/mtlstm-f2s"),
+    "SST-2": ("sst2/lstm-small", "sst2/mtlstm-s2f", "sst2/mtlstm-f2s"),
+    "IMDB (MT-LSTM paper, Fig. 4)": ("imdb/lstm-small", "imdb/mtlstm-s2f", "imdb/mtlstm-f2s"),
     "Yelp-5 (CLSTM paper, Fig. 3)": ("yelp5/cifg", "yelp5/clstm", "yelp5/blstm", "yelp5/clstm-b"),
 }
 _SKIP_ROWS = {

@@ -1,7 +1,8 @@
 """The bag of words: word vectors, pooled, to a linear classifier; what order is worth is judged by it.
 
-CBOW, a baseline of Xu et al. (EMNLP 2016), takes the mean of the vectors. NBOW, a baseline of Liu et al. (EMNLP 2015),
-takes their sum and a non-linearity (`pooling = "sum"`, `activation = "tanh"`).
+NBOW, a baseline of Liu et al. (EMNLP 2015), takes the sum of the vectors and a non-linearity (`pooling = "sum"`,
+`activation = "tanh"`). So does the baseline of Xu et al. (EMNLP 2016, section 6.3) that their Table 2 calls CBOW. Here
+CBOW is what the name stands for elsewhere, the continuous bag of words: the mean of the vectors.
 """
 
 from __future__ import annotations

@@ -8,7 +8,8 @@ group 1 is the slowest and the faster ones are its cache:
     c_t = (1 - r_t) ⊙ c_{t-1} + r_t ⊙ g_t           h_t = o_t ⊙ tanh(c_t)                        (11), (12)
 
 The classifier reads h_T of group 1, or of both directions' groups 1 (B-CLSTM). The authors' published code reads the
-mean of all groups over all words, which is `readout = "mean_all"`. The paper prints no biases; ours start at zero.
+mean of all groups over all words, which is `readout = "mean_all"`; of both directions it reads a projection, which is
+not here: B-CLSTM's means go to the classifier side by side. The paper prints no biases; ours start at zero.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from models.architectures.recurrent import Recurrent, RecurrentConfig
 
 
 class CLSTMConfig(RecurrentConfig):
-    """Options of CLSTM; the defaults are the paper's for IMDB."""
+    """Options of CLSTM; the defaults are the paper's for IMDB, but for the dropout, of which it says nothing."""
 
     architecture: Literal["clstm"] = "clstm"
     hidden: int = Field(120, ge=1)  # units of each direction

@@ -9,7 +9,7 @@ f_follow(t) = [LSTM_r(t+1); CNN_3(t+1); CNN_4(t+1); CNN_5(t+1)] (h_end where t i
 
 r is the skipped share of the batch's real words, as in the authors' published code; the paper names that of the whole
 data set, which no step of training knows. In training both outcomes are blended with a Gumbel-softmax
-sample of π at a low temperature (7)-(10); served, the larger of the two decides and a tie keeps. LSTM_r reads
+sample of π at a low temperature (8)-(10); served, the larger of the two decides and a tie keeps. LSTM_r reads
 the text backwards; CNN_w(t) covers x_t … x_{t+w-1}, zeros past the end.
 
 `without` leaves out one part of what the decision sees, as in the paper's Table 4. The authors' published code lays
@@ -46,7 +46,7 @@ FilterWords = Annotated[int, Field(ge=1, le=_WIDEST_FILTER)]
 
 
 class LeapLSTMConfig(ModelConfig):
-    """Options of Leap-LSTM; the defaults are the paper's."""
+    """Options of Leap-LSTM; the defaults are the paper's, but for the dropout, of which it says nothing."""
 
     architecture: Literal["leap_lstm"] = "leap_lstm"
     hidden: int = Field(300, ge=1)

@@ -38,7 +38,8 @@ class _SmallStatesConfig(WindowConfig):
 
 
 class MODELSTMConfig(_SmallStatesConfig):
-    """Options of MODE-LSTM; the defaults are the paper's."""
+    """Options of MODE-LSTM; the defaults are the paper's, but for its character features (`characters = 50`) and its
+    word vectors of 300 numbers."""
 
     architecture: Literal["mode_lstm"] = "mode_lstm"
     scales: Annotated[tuple[WindowWords, ...], Field(min_length=1)] = (5, 10, 15)

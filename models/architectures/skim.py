@@ -9,8 +9,8 @@ h' of them; what the small cell does not write is carried over, for h and c alik
 
 In training both outcomes are blended with a Gumbel-softmax sample of p; served, the larger decides and a tie reads.
 The paper lowers the temperature from 1 to 0.5 as training goes on; here it is 0.5 from the start, as in the
-Leap-LSTM paper's comparison. The paper's p²_t is the second component of p_t; that comparison's published code takes
-it for a square.
+Leap-LSTM paper's comparison. γ is our own: that comparison's published code has 1.5e-4, which skims less. The paper's
+p²_t is the second component of p_t; that code takes it for a square.
 """
 
 from __future__ import annotations

@@ -71,7 +71,7 @@ def read(
         if noise is None:
             skip = (pi[1] > pi[0]).to(pi.dtype)
         else:
-            skip = torch.softmax((torch.log(pi) + noise[t]) / temperature, dim=0)[1]  # (8)
+            skip = torch.softmax((torch.log(pi) + noise[t]) / temperature, dim=0)[1]  # (9)
         h_new, c_new = step(cell, x, h, c)
         h, c = (1 - skip) * h_new + skip * h, (1 - skip) * c_new + skip * c  # (5), (10)
         readout = torch.relu(weights["W_m"] @ h + weights["b_m"]) if "W_m" in weights else h

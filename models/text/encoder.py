@@ -1,7 +1,9 @@
 """A pretrained transformer encoder as the source of word features, in place of a table of word vectors.
 
-Any folder in Hugging Face's form: `config.json`, `tokenizer.json` and `model.safetensors` of BERT, ALBERT or another
-encoder that `transformers.AutoModel` knows. The features are those of its last layer. Nothing is ever downloaded.
+Any folder in Hugging Face's form: `config.json`, `tokenizer.json` and `model.safetensors` of an encoder that
+`transformers.AutoModel` knows and that has a table of positions, as BERT, ALBERT, ELECTRA, DistilBERT, RoBERTa and
+MPNet have (ModernBERT turns its features by position). The features are those of its last layer. Nothing is ever
+downloaded.
 """
 
 from __future__ import annotations
@@ -31,12 +33,17 @@ class PretrainedEncoder(nn.Module):
     Args:
         model: the transformer.
         config: its configuration, from which `from_config` makes it anew.
+
+    Raises:
+        EncoderError: it has no table of positions.
     """
 
     def __init__(self, model: nn.Module, config: Mapping[str, Any]) -> None:
         super().__init__()
         self.model, self.config = _without_pooler(model), dict(config)
         self.frozen = False
+        self._settings: Any = model.config  # with one name for what encoders name differently
+        self._position_table = _position_table(model)
         self._kept: dict[bytes, Tensor] = {}
         self._kept_bytes = 0
 
@@ -50,7 +57,8 @@ class PretrainedEncoder(nn.Module):
         """
         auto_config, auto_model = _transformers()
         try:
-            model = auto_model.from_config(auto_config.for_model(**config), attn_implementation="eager")
+            settings = auto_config.for_model(**config)
+            model = auto_model.from_config(settings, attn_implementation="eager", dtype=torch.float32)
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise EncoderError(f"expected the configuration of a transformer encoder: {error}") from error
         return cls(model, config)
@@ -58,19 +66,18 @@ class PretrainedEncoder(nn.Module):
     @property
     def size(self) -> int:
         """Features of a token."""
-        return int(self.config["hidden_size"])
+        return int(self._settings.hidden_size)
 
     @property
     def vocabulary(self) -> int:
         """Tokens that are known."""
-        return int(self.config["vocab_size"])
+        return int(self._settings.vocab_size)
 
     @property
     def positions(self) -> int:
         """The longest document, in tokens. Models in RoBERTa's manner leave the first positions to padding."""
-        table = self.model.get_submodule("embeddings.position_embeddings")
-        padding = getattr(table, "padding_idx", None)
-        return int(self.config["max_position_embeddings"]) - (0 if padding is None else padding + 1)
+        rows, padding = self._position_table
+        return rows - (0 if padding is None else padding + 1)
 
     def freeze(self, frozen: bool) -> None:
         """Hold the weights, switch the encoder's dropout off and keep what is read; or let it learn."""
@@ -168,7 +175,10 @@ def read_encoder(folder: Path) -> PretrainedEncoder:
         raise EncoderError(
             f"{folder / WEIGHTS}: expected all weights, found none for {', '.join(missing[:3])}"
         )
-    return PretrainedEncoder(model, config)
+    try:
+        return PretrainedEncoder(model, config)
+    except EncoderError as error:
+        raise EncoderError(f"{folder}: {error}") from error
 
 
 def read_tokenizer(folder: Path) -> Tokenizer:
@@ -191,6 +201,20 @@ def weights_sha256(folder: Path) -> str:
     """The hexadecimal SHA-256 of the encoder's weights."""
     with (folder / WEIGHTS).open("rb") as file:
         return file_digest(file, "sha256").hexdigest()
+
+
+def _position_table(model: nn.Module) -> tuple[int, int | None]:
+    """How many positions an encoder has learned, and which of them is padding's."""
+    try:
+        table = model.get_submodule("embeddings.position_embeddings")
+    except AttributeError:
+        table = None
+    if not isinstance(table, nn.Embedding):
+        raise EncoderError(
+            "expected an encoder with a table of positions, as BERT, ALBERT, RoBERTa and DistilBERT have, "
+            f"found {type(model).__name__}"
+        )
+    return table.num_embeddings, table.padding_idx
 
 
 def _without_pooler(model: nn.Module) -> nn.Module:

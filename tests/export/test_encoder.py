@@ -28,7 +28,7 @@ from models.architectures.mtgru import MTGRUConfig
 from models.architectures.registry import AnyModelConfig, build
 from models.architectures.text_cnn import TextCNNConfig
 from models.text.encoder import PretrainedEncoder, read_encoder
-from tests.models.tiny_encoder import POSITIONS, SIZE, write_encoder
+from tests.models.tiny_encoder import POSITIONS, SIZE, Kind, write_encoder
 from tests.models.tiny_run import tiny_run, write_documents
 from tests.service import Server, running_server
 
@@ -71,11 +71,12 @@ def test_graphs_on_an_encoder_give_the_networks_answers(encoder: PretrainedEncod
     assert proof.batch_invariant
 
 
-def test_albert_is_exported_like_bert(tmp_path: Path) -> None:
-    albert = read_encoder(write_encoder(tmp_path, "albert")).eval()
-    graph = lowering.export_encoder(albert, "features")
+@pytest.mark.parametrize("kind", ["albert", "distilbert"])
+def test_other_encoders_are_exported_like_bert(tmp_path: Path, kind: Kind) -> None:
+    encoder = read_encoder(write_encoder(tmp_path, kind)).eval()
+    graph = lowering.export_encoder(encoder, "features")
     assert not any(node.metadata_props or node.doc_string for node in graph.graph.node)
-    model = build(EncoderAloneConfig(), albert, 2).eval()
+    model = build(EncoderAloneConfig(), encoder, 2).eval()
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(lowering, "export_encoder", lambda *_: graph)
         lowered = lower(model)
@@ -84,7 +85,7 @@ def test_albert_is_exported_like_bert(tmp_path: Path) -> None:
     for document, arrays in zip(ids, found, strict=True):
         with torch.inference_mode():
             rows = torch.from_numpy(document.astype(np.int64))[None]
-            expected = albert(rows, torch.tensor([len(document)]))[0].numpy()
+            expected = encoder(rows, torch.tensor([len(document)]))[0].numpy()
         assert np.abs(arrays["features"].astype(np.float32) - expected).max() < 1e-5
 
 

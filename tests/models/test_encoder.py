@@ -5,7 +5,6 @@ from __future__ import annotations
 import shutil
 from collections.abc import Callable
 from pathlib import Path
-from typing import Literal
 
 import numpy as np
 import pytest
@@ -20,7 +19,7 @@ from models.text.encoder import PretrainedEncoder, encoder_folder, read_encoder,
 from models.training import trainer
 from models.training.progress import ConsoleProgress
 from models.training.run_folder import ENCODER, METRICS, WEIGHTS, RunFolder
-from tests.models.tiny_encoder import POSITIONS, SIZE, change_config, write_encoder
+from tests.models.tiny_encoder import POSITIONS, SIZE, Kind, change_config, write_encoder
 from tests.models.tiny_run import OPTIONS, tiny_config, write_documents
 
 QUIET = Console(quiet=True)
@@ -49,11 +48,9 @@ def batch() -> tuple[torch.Tensor, torch.Tensor]:
     return ids, torch.tensor([9, 5, 1])
 
 
-@pytest.mark.parametrize("kind", ["bert", "albert"])
+@pytest.mark.parametrize("kind", ["bert", "albert", "distilbert"])
 @torch.inference_mode()
-def test_padding_and_batch_mates_do_not_reach_the_features(
-    tmp_path: Path, kind: Literal["bert", "albert"]
-) -> None:
+def test_padding_and_batch_mates_do_not_reach_the_features(tmp_path: Path, kind: Kind) -> None:
     encoder = read_encoder(write_encoder(tmp_path, kind)).eval()
     assert (encoder.size, encoder.vocabulary, encoder.positions) == (SIZE, 32, POSITIONS)
     ids, lengths = batch()
@@ -70,6 +67,23 @@ def test_pretrained_weights_are_read_and_the_pooler_left_out(folder: Path) -> No
     found = encoder.model.state_dict()
     assert found.keys() == kept.keys()
     assert all(torch.equal(found[name], tensor) for name, tensor in kept.items())
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_encoder_in_half_precision_is_read_and_made_anew_in_float32(
+    tmp_path: Path, dtype: torch.dtype
+) -> None:
+    encoder = read_encoder(write_encoder(tmp_path, dtype=dtype))
+    again = PretrainedEncoder.from_config(encoder.config)
+    for one in (encoder, again):
+        assert {parameter.dtype for parameter in one.parameters()} == {torch.float32}
+
+
+def test_encoder_without_a_table_of_positions_is_refused(tmp_path: Path) -> None:
+    folder = write_encoder(tmp_path / "modern", "modernbert")
+    message = "modern: expected an encoder with a table of positions, .* found ModernBertModel"
+    with pytest.raises(EncoderError, match=message):
+        read_encoder(folder)
 
 
 def test_tokenizer_neither_pads_nor_cuts(folder: Path) -> None:

@@ -1,4 +1,4 @@
-"""Folders of tiny pretrained encoders, made here with random weights: BERT and ALBERT in Hugging Face's form."""
+"""Folders of tiny pretrained encoders, made here with random weights, in Hugging Face's form."""
 
 from __future__ import annotations
 
@@ -8,7 +8,19 @@ from typing import Any, Literal
 
 import torch
 from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors
-from transformers import AlbertConfig, AlbertModel, BertConfig, BertModel
+from transformers import (
+    AlbertConfig,
+    AlbertModel,
+    BertConfig,
+    BertModel,
+    DistilBertConfig,
+    DistilBertModel,
+    ModernBertConfig,
+    ModernBertModel,
+    PreTrainedModel,
+)
+
+Kind = Literal["bert", "albert", "distilbert", "modernbert"]
 
 POSITIONS = 24
 SIZE = 16
@@ -30,10 +42,34 @@ def tokenizer() -> Tokenizer:
     return found
 
 
-def write_encoder(folder: Path, kind: Literal["bert", "albert"] = "bert") -> Path:
+def write_encoder(folder: Path, kind: Kind = "bert", dtype: torch.dtype = torch.float32) -> Path:
     """Write the folder and return it."""
+    torch.manual_seed(3)
+    model = _model(kind)
+    for parameter in model.parameters():
+        parameter.data = parameter.data.to(dtype)
+    model.config.dtype = dtype
+    model.save_pretrained(folder)
+    tokenizer().save(str(folder / "tokenizer.json"))
+    return folder
+
+
+def _model(kind: Kind) -> PreTrainedModel:
+    words = len(_SPECIAL) + len(_PIECES)
+    if kind == "distilbert":
+        return DistilBertModel(
+            DistilBertConfig(
+                vocab_size=words,
+                dim=SIZE,
+                n_layers=2,
+                n_heads=2,
+                hidden_dim=24,
+                max_position_embeddings=POSITIONS,
+                initializer_range=0.3,
+            )
+        )
     sizes: dict[str, Any] = {
-        "vocab_size": len(_SPECIAL) + len(_PIECES),
+        "vocab_size": words,
         "hidden_size": SIZE,
         "num_hidden_layers": 2,
         "num_attention_heads": 2,
@@ -41,15 +77,12 @@ def write_encoder(folder: Path, kind: Literal["bert", "albert"] = "bert") -> Pat
         "max_position_embeddings": POSITIONS,
         "initializer_range": 0.3,
     }
-    torch.manual_seed(3)
-    model = (
-        BertModel(BertConfig(**sizes))
-        if kind == "bert"
-        else AlbertModel(AlbertConfig(embedding_size=8, **sizes))
-    )
-    model.save_pretrained(folder)
-    tokenizer().save(str(folder / "tokenizer.json"))
-    return folder
+    if kind == "bert":
+        return BertModel(BertConfig(**sizes))
+    if kind == "albert":
+        return AlbertModel(AlbertConfig(embedding_size=8, **sizes))
+    sizes |= {f"{name}_token_id": 0 for name in ("pad", "bos", "eos", "cls", "sep")}
+    return ModernBertModel(ModernBertConfig(**sizes))
 
 
 def change_config(folder: Path, **changes: object) -> None:
