@@ -6,14 +6,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from pydantic import ConfigDict, TypeAdapter
+from pydantic import ConfigDict, TypeAdapter, ValidationError
 
 from app.manifest import Manifest
 from export.proof import Proof
-from models.config import RunConfig
+from models.config import RunConfig, explain_all
 from models.errors import ReadtraceTrainingError
 from models.training.run_folder import RunRecord
 
+_FIELDS = "name, dev_accuracy, test_accuracy, source"
+_SOURCES = {False: "Word vectors", True: "Encoder"}
 _MEASURES = ("documents", "accuracy", "macro_f1", "calibration_error", "skip_rate")
 
 
@@ -41,10 +43,10 @@ def read_comparisons(path: Path) -> list[Comparison]:
     """
     try:
         return TypeAdapter(list[Comparison]).validate_json(path.read_bytes())
-    except (OSError, ValueError) as error:
-        raise CardError(
-            f"{path}: expected a JSON list of name, dev_accuracy, test_accuracy, source: {error}"
-        ) from error
+    except ValidationError as error:
+        raise CardError(f"{path}: expected a JSON list of {_FIELDS}: {explain_all(error)}") from error
+    except OSError as error:
+        raise CardError(f"{path}: expected a JSON list of {_FIELDS}: {error.strerror}") from error
 
 
 def write_card(manifest: Manifest, record: RunRecord, proof: Proof, comparisons: Sequence[Comparison]) -> str:
@@ -53,7 +55,7 @@ def write_card(manifest: Manifest, record: RunRecord, proof: Proof, comparisons:
     lines = [
         f"# {manifest.name} {manifest.version}",
         "",
-        f"A document classifier with the labels {', '.join(manifest.labels)}.",
+        f"A document classifier with the labels {', '.join(map(_line, manifest.labels))}.",
         "",
         f"- **Architecture**: {manifest.architecture}, {_sizes(manifest)}",
         f"- **Trace**: {manifest.trace.meaning} ({'causal' if manifest.trace.causal else 'not causal'})",
@@ -61,7 +63,7 @@ def write_card(manifest: Manifest, record: RunRecord, proof: Proof, comparisons:
         f"{record.mean_length:.0f} tokens on average",
         f"- **Terms of use of the data**: {data.terms}",
         f"- **Recipe**: `{record.config.recipe}`, seed {training.seed}; the epoch was chosen on dev",
-        *(f"- **Word vectors**: {line}" for line in record.coverage),
+        *(f"- **{_SOURCES[bool(record.config.encoder.folder)]}**: {line}" for line in record.coverage),
         f"- **Proof of the export**: {proof}",
         "",
         "## Measures",
@@ -84,7 +86,8 @@ def _settings(config: RunConfig) -> str:
             "encoder": encoder.model_copy(update={"folder": _name(encoder.folder)}),
         }
     )
-    return shown.model_dump_json(indent=1)
+    # the numbers per word are those of the vectors or the encoder, and told among the sizes
+    return shown.model_dump_json(indent=1, exclude={"model": {"embedding_size"}})
 
 
 def _names(paths: Sequence[str]) -> tuple[str, ...]:
@@ -110,7 +113,7 @@ def _measures(manifest: Manifest) -> list[str]:
     ]
     for split, measures in splits.items():
         cells = [_number(name, measures.get(name)) for name in names]
-        rows.append(f"| {split} | {' | '.join(cells)} |")
+        rows.append(f"| {_cell(split)} | {' | '.join(cells)} |")
     return rows
 
 
@@ -125,8 +128,17 @@ def _comparisons(manifest: Manifest, comparisons: Sequence[Comparison]) -> list[
     rows = ["| model | dev accuracy | test accuracy | source |", "|---|---|---|---|"]
     for entry in (own, *comparisons):
         dev, test = _number("accuracy", entry.dev_accuracy), _number("accuracy", entry.test_accuracy)
-        rows.append(f"| {entry.name} | {dev} | {test} | {entry.source} |")
+        rows.append(f"| {_cell(entry.name)} | {dev} | {test} | {_cell(entry.source)} |")
     return rows
+
+
+def _cell(text: str) -> str:
+    """Text that neither ends its cell nor its row."""
+    return _line(text).replace("|", "\\|")
+
+
+def _line(text: str) -> str:
+    return " ".join(text.split())
 
 
 def _number(name: str, value: float | None) -> str:

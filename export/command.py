@@ -6,6 +6,7 @@ import errno
 import json
 import os
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -15,7 +16,16 @@ from rich.console import Console
 from tokenizers import Tokenizer
 
 from app.bundle import CARD, MANIFEST, file_sha256
-from app.manifest import TOKENIZER, GoldenDocument, Manifest, Name, Training, Version
+from app.manifest import (
+    TOKENIZER,
+    VERSION,
+    GoldenDocument,
+    Manifest,
+    Name,
+    Training,
+    Version,
+    version_key,
+)
 from export.card import Comparison, read_comparisons, write_card
 from export.graph import OPSET
 from export.lowering.base import Lowered, array
@@ -27,7 +37,7 @@ from models.data.documents import BadRows
 from models.data.rows import Columns, read_rows
 from models.errors import ConfigError, RunError
 from models.text.storage import store_vectors
-from models.training.run_folder import RunFolder, RunRecord
+from models.training.run_folder import RunFolder, RunRecord, require_writable
 
 _REAL_DOCUMENTS = 64  # of the proof
 _GOLDEN_DOCUMENTS = 8
@@ -80,18 +90,21 @@ def export_run(run: Path, options: ExportOptions, console: Console) -> Path:
         proof = prove(model, lowered, _encode(tokenizer, texts))
     console.print(f"proof: {proof}", highlight=False)
     target.parent.mkdir(parents=True, exist_ok=True)
-    with workplace(target.parent) as partial:
-        bundle = partial / "bundle"
-        bundle.mkdir()
-        _write(
-            bundle, folder, options, lowered, (proof, comparisons), _golden(lowered, golden_texts, tokenizer)
-        )
-        try:
-            bundle.rename(target)  # whole, or not at all
-        except OSError as error:
-            if error.errno in (errno.ENOTEMPTY, errno.EEXIST):
-                raise _exists(target) from error
-            raise
+    try:
+        with workplace(target.parent) as partial:
+            bundle = partial / "bundle"
+            bundle.mkdir()
+            evidence = proof, comparisons
+            _write(bundle, folder, options, lowered, evidence, _golden(lowered, golden_texts, tokenizer))
+            try:
+                bundle.rename(target)  # whole, or not at all
+            except OSError as error:
+                if error.errno in (errno.ENOTEMPTY, errno.EEXIST):
+                    raise _exists(target) from error
+                raise
+    finally:
+        with suppress(OSError):
+            target.parent.rmdir()  # which only an empty folder lets itself be: nothing came of it
     size = sum(path.stat().st_size for path in target.iterdir())
     console.print(
         f"bundle {options.name}@{options.version} in {target} ({size / 1e6:.1f} MB)", highlight=False
@@ -108,6 +121,10 @@ def _free_target(options: ExportOptions) -> Path:
     target = options.bundles / options.name / options.version
     if target.exists():
         raise _exists(target)
+    require_writable(target.parent)
+    for other in target.parent.iterdir() if target.parent.exists() else ():
+        if VERSION.fullmatch(other.name) and version_key(other.name) == version_key(options.version):
+            raise _exists(other)  # 1 and 01 are the same version
     return target
 
 
@@ -224,6 +241,8 @@ def _sizes(record: RunRecord) -> dict[str, int | float | str | bool | list[int]]
     )
     if not model["characters"]:
         del model["characters"]
+    if record.config.encoder.folder:
+        del model["embedding_storage"]
     sizes = {name: list(value) if isinstance(value, tuple) else value for name, value in model.items()}
     return {"vocabulary": record.embedding_shape[0], "embedding": record.embedding_shape[1], **sizes}
 

@@ -15,6 +15,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import onnx
@@ -53,10 +54,13 @@ class Proof:
     )
     keep_difference: float | None  # of the probabilities that decide
     decisions: int | None  # compared, all equal
+    unsettled: int  # documents that were compared up to a decision which float32 does not settle
     batch_invariant: bool  # bit-equal alone, in batches and in segments
 
     def __str__(self) -> str:
         decisions = "" if self.decisions is None else f", {self.decisions:,} decisions equal"
+        if self.unsettled:
+            decisions += f" ({self.unsettled} documents up to a decision too close to a tie for float32)"
         invariant = "bit-equal" if self.batch_invariant else "equal within the tolerance"
         return (
             f"{self.documents} documents, {self.words:,} words: largest difference to PyTorch "
@@ -106,10 +110,13 @@ def prove(model: Architecture, lowered: Lowered, real: Sequence[TokenIds]) -> Pr
     return Proof(
         documents=len(documents),
         words=words,
-        probability_difference=max(probability for probability, _ in differences),
+        probability_difference=max(one.probability for one in differences),
         tolerance=max(one.tolerance for one in expected),
-        keep_difference=max(keep for _, keep in differences) if decides else None,
-        decisions=words if decides else None,
+        keep_difference=max(one.keep for one in differences) if decides else None,
+        decisions=sum(one.words for one in differences) if decides else None,
+        unsettled=sum(
+            one.words < len(document) for one, document in zip(differences, documents, strict=True)
+        ),
         batch_invariant=invariant,
     )
 
@@ -190,8 +197,16 @@ def _margin(trace: Trace, told: Arrays, decided: str | None) -> NDArray[np.float
     return margin
 
 
-def _difference(expected: _Expected, found: Arrays, document: int) -> tuple[float, float]:
-    """Largest differences of probabilities and of the probabilities that decide.
+class _Difference(NamedTuple):
+    """The largest ones in a document."""
+
+    probability: float
+    keep: float  # of the probabilities that decide
+    words: int  # that were compared
+
+
+def _difference(expected: _Expected, found: Arrays, document: int) -> _Difference:
+    """Compare a document's reading with what is expected.
 
     A decision that float32 cannot settle ends the comparison at its word: what follows reads another text.
     """
@@ -225,7 +240,7 @@ def _difference(expected: _Expected, found: Arrays, document: int) -> tuple[floa
             f"attention by {attention:.1e}, logits of the halves by {halves:.1e}; "
             f"the tolerance is {expected.tolerance:.0e}, of keep probabilities {expected.keep_tolerance:.0e}"
         )
-    return probability, keep
+    return _Difference(probability, keep, end)
 
 
 @torch.inference_mode()

@@ -26,6 +26,8 @@ from models.training.progress import ConsoleProgress
 from models.training.run_folder import RunFolder
 from models.training.trainer import Trainer
 
+_LONGEST_NAME = 100  # bytes of a split's name, which is part of a file's
+
 
 @dataclass(frozen=True)
 class RunOptions:
@@ -53,8 +55,8 @@ def train(config: RunConfig, out: Path, options: RunOptions, console: Console) -
         ReadtraceTrainingError: bad configuration, data, vectors, or a folder that holds a run already.
     """
     folder = RunFolder(out)
-    folder.require_free()
-    device = choose_device(options.device)  # before minutes of reading
+    folder.require_free()  # before minutes of reading
+    device = choose_device(options.device)
     bad = options.bad_rows()
     prepared = prepare(config, options.root, bad, console)
     show_bad_rows(bad, console)
@@ -80,6 +82,8 @@ def resume(out: Path, options: RunOptions, console: Console, config: RunConfig |
         ReadtraceTrainingError: no run in the folder, another configuration, or data that has changed or gone.
     """
     folder = RunFolder(out)
+    if not folder.exists():
+        raise RunError(f"{out}: holds no run to go on with: begin one without --resume")
     record = folder.record()
     if config is not None:
         asked = config.model_copy(update={"model": resolve(config.model, record.mean_length)})
@@ -116,10 +120,16 @@ def evaluate_file(
         ReadtraceTrainingError: no run, or a name or file that cannot be used.
     """
     split = name or data.name.split(".")[0]
-    if not re.fullmatch(r"[^/\0]{1,100}", split):
-        raise ConfigError(f"--name: expected 1 to 100 characters without a slash, found '{split}'")
+    if not re.fullmatch(r"[^/\0]+", split) or len(split.encode()) > _LONGEST_NAME:
+        raise ConfigError(
+            f"--name: expected 1 to {_LONGEST_NAME} bytes without a slash, found {len(split.encode())}: '{split}'"
+        )
     folder = RunFolder(run)
     record = folder.record()
+    if folder.unfinished():
+        console.print(
+            f"warning: the training of {run} has not ended; better weights will remove this", style="yellow"
+        )
     torch.set_num_threads(options.threads)
     bad = options.bad_rows()
     trained_on = record.config.data

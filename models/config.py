@@ -8,12 +8,14 @@ from pathlib import Path
 from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic_core import ErrorDetails
 
 from models.architectures.lstm import LSTMConfig
 from models.architectures.registry import AnyModelConfig
 from models.errors import ConfigError
 from models.text.tokenizer import TokenizerConfig
 
+_TYPES = {"int", "float", "str", "bool"}  # in the place of a value that may have several forms
 RECIPES = Path(__file__).parent / "recipes"
 
 
@@ -127,9 +129,7 @@ def load_config(
     try:
         return RunConfig.model_validate(tree)
     except ValidationError as error:
-        raise ConfigError(
-            "\n".join(_explain(problem) for problem in error.errors(include_url=False))
-        ) from error
+        raise ConfigError(explain_all(error)) from error
 
 
 def _read_recipe(recipe: str) -> dict[str, object]:
@@ -160,12 +160,29 @@ def _parse_value(text: str) -> object:
         return text  # a bare word, such as an architecture's name
 
 
-def _explain(problem: Mapping[str, object]) -> str:
+def explain_all(error: ValidationError) -> str:
+    """What is wrong with which settings, a line for each."""
+    problems: dict[str, list[ErrorDetails]] = {}
+    for problem in error.errors(include_url=False):
+        problems.setdefault(_name_of(problem), []).append(problem)
+    # a list is also found too short without the entry that is wrong
+    parts = [key for key in problems if not any(other.startswith(f"{key}.") for other in problems)]
+    return "\n".join(_explain(key, problems[key]) for key in parts)
+
+
+def _name_of(problem: ErrorDetails) -> str:
+    """The setting's name, as `--set` has it."""
     location = problem["loc"]
-    assert isinstance(location, tuple)
-    if location[0] == "model":
+    if location[:1] == ("config",):
+        location = location[1:]  # of a run's record
+    if location[:1] == ("model",):
         location = location[:1] + location[2:]  # without the architecture, which no setting's name has
-    key = ".".join(map(str, location))
-    if problem["type"] == "extra_forbidden":
+    return ".".join(part for part in map(str, location) if part not in _TYPES and not part.endswith("]"))
+
+
+def _explain(key: str, problems: Sequence[ErrorDetails]) -> str:
+    """One for each form that the value may have."""
+    if problems[0]["type"] == "extra_forbidden":
         return f"no setting '{key}'"
-    return f"setting '{key}': {problem['msg']}, found {problem['input']!r}"
+    messages = ", or: ".join(problem["msg"] for problem in problems)
+    return f"setting '{key}': {messages}, found {problems[0]['input']!r}"

@@ -45,7 +45,7 @@ class OutOfMemoryError(ReadtraceTrainingError):
     def __init__(self, reason: str) -> None:
         super().__init__(
             f"not enough memory ({reason or 'no size told'}): a smaller model (such as --set model.hidden=100), "
-            "training.batch_size or training.longest needs less"
+            "training.batch_size or training.longest needs less; with other settings choose another --out"
         )
 
 

@@ -167,7 +167,9 @@ def _words(
     if pretrained is not None:
         encoder = pretrained.encoder
         count = sum(parameter.numel() for parameter in encoder.parameters())
-        line = f"{config.encoder.folder}: encoder of {count:,} parameters, at most {encoder.positions} tokens"
+        folder = Path(config.encoder.folder)  # where it lay is no business of whoever reads the card
+        name = folder.name if folder.is_absolute() else config.encoder.folder
+        line = f"{name}: encoder of {count:,} parameters, at most {encoder.positions} tokens"
         return encoder, (line,)
     embedding, coverage = embedding_matrix(
         vocabulary(tokenizer), vectors, config.model.embedding_size, config.training.seed

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 import typer
 from rich.console import Console
+from rich.text import Text
 
 from app.bundle import BundleError, bundle_bytes, find_bundles
 from app.commands.options import USER_ERROR, Bundles, DeviceOption, user_errors
@@ -50,10 +51,10 @@ def doctor(bundles: Bundles = None, device: DeviceOption = None) -> None:
     )
     findings = [check(settings) for check in checks]
     for finding in findings:
-        mark = "[green]good[/]" if finding.good else "[red]bad [/]"
-        console.print(f"{mark} {finding.name}: {finding.detail}", highlight=False, soft_wrap=True)
+        mark = Text("good", "green") if finding.good else Text("bad ", "red")
+        console.print(mark.append(f" {finding.name}: {finding.detail}", "default"), soft_wrap=True)
         if finding.advice:
-            console.print(f"     → {finding.advice}", highlight=False, soft_wrap=True)
+            console.print(Text(f"     → {finding.advice}"), soft_wrap=True)
     if not all(finding.good for finding in findings):
         raise typer.Exit(USER_ERROR)
 

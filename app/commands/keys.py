@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
 from app.commands.options import user_errors
 from app.errors import StartError
@@ -49,7 +50,7 @@ def list_keys(file: File = None) -> None:
         table = Table("name", "id", "scopes", "tokens a minute")
         for key in read_keys(_path(file)):
             quota = "no limit" if key.tokens_per_minute is None else str(key.tokens_per_minute)
-            table.add_row(key.name, key.id, ", ".join(key.scopes), quota)
+            table.add_row(Text(key.name), key.id, ", ".join(key.scopes), quota)
     Console().print(table)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import typer
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
 from app.bundle import BundleError, find_bundles, printable, read_manifest
 from app.commands.options import USER_ERROR, Bundles, user_errors
@@ -27,13 +28,20 @@ def models(bundles: Bundles = None) -> None:
                 found = read_manifest(folder, settings.bundles)
             except BundleError as error:
                 refused += 1
-                table.add_row(
-                    printable(folder.parent.name), printable(folder.name), "", "", "", f"refused: {error}"
+                refusal = (
+                    printable(folder.parent.name),
+                    printable(folder.name),
+                    "",
+                    "",
+                    "",
+                    f"refused: {error}",
                 )
+                table.add_row(*map(Text, refusal))
                 continue
             labels = ", ".join(found.labels)
             longest = f"{found.longest_document} tokens"
-            table.add_row(found.name, found.version, found.architecture, labels, longest, "good")
+            served = (found.name, found.version, found.architecture, labels, longest, "good")
+            table.add_row(*map(Text, served))  # class names are no markup
     Console().print(table)
     if refused:
         raise typer.Exit(USER_ERROR)

@@ -19,7 +19,7 @@ ENGINE_LOST = 1  # likewise: an orchestrator's next process may fare better
 # A full disk, a place that cannot be written or read, a reader of our output that left.
 _OF_THE_PLACE = {
     *(errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EROFS, errno.EACCES, errno.EPERM),
-    *(errno.ENOENT, errno.EISDIR, errno.ENOTDIR, errno.EPIPE),
+    *(errno.ENOENT, errno.EISDIR, errno.ENOTDIR, errno.EEXIST, errno.EPIPE),
 }
 
 Bundles = Annotated[

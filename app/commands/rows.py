@@ -74,24 +74,39 @@ def read_rows(file: TextIO, path: Path, column: str) -> Iterator[Row]:
         StartError: it cannot be read on, or a table has no such column.
     """
     try:
-        yield from _rows(file, format_of(path), column)
+        yield from _rows(file, path, column)
     except (OSError, EOFError, zlib.error) as error:
         raise _unreadable(path, error) from error
 
 
-def _rows(file: TextIO, form: Format, column: str) -> Iterator[Row]:
+def _rows(file: TextIO, path: Path, column: str) -> Iterator[Row]:
+    form = format_of(path)
     if form == "jsonl":
         yield from _json_rows(file, column)
     elif form == "txt":
         for number, line in enumerate(file, start=1):
-            yield Row(number, line.rstrip("\r\n"))
+            yield _text_row(number, line.rstrip("\r\n"))
     else:
-        yield from _table_rows(file, "," if form == "csv" else "\t", column)
+        yield from _table_rows(file, "," if form == "csv" else "\t", path, column)
+
+
+def _text_row(number: int, text: str) -> Row:
+    problem = _broken_utf8(text)
+    return Row(number, None if problem else text, problem)
+
+
+def _broken_utf8(text: str) -> str:
+    """What is wrong with a text that came from bytes which are no UTF-8; empty where nothing is."""
+    broken = next((character for character in text if "\udc80" <= character <= "\udcff"), None)
+    return f"expected UTF-8, found the byte 0x{ord(broken) - 0xDC00:02x}" if broken else ""
 
 
 def _json_rows(file: TextIO, column: str) -> Iterator[Row]:
     for number, line in enumerate(file, start=1):
         if not line.strip():
+            continue
+        if problem := _broken_utf8(line):
+            yield Row(number, None, problem)
             continue
         try:
             value = json.loads(line)
@@ -111,18 +126,25 @@ def _json_rows(file: TextIO, column: str) -> Iterator[Row]:
             yield Row(number, None, f"expected a string or an object with a string {column!r}")
 
 
-def _table_rows(file: TextIO, delimiter: str, column: str) -> Iterator[Row]:
+def _table_rows(file: TextIO, delimiter: str, path: Path, column: str) -> Iterator[Row]:
+    """Rows of a table, each with its first line; one of another form than the header is no row."""
     csv.field_size_limit(_LONGEST_FIELD)
-    reader = csv.DictReader(file, delimiter=delimiter)
-    if column not in (reader.fieldnames or ()):
-        raise StartError(f"expected a column {column!r}, found {', '.join(reader.fieldnames or ())}")
+    reader = csv.reader(file, delimiter=delimiter, strict=True)
+    header = next(reader, [])
+    if header.count(column) != 1:
+        found = ", ".join(header) or "nothing"
+        raise StartError(f"{path}: expected one column {column!r}, found {found} (name it with --column)")
     while True:
+        line = reader.line_num + 1
         try:
-            row = next(reader)
+            fields = next(reader)
         except StopIteration:
             return
         except csv.Error as error:
-            yield Row(reader.line_num, None, f"expected a table row: {error}")
+            lost = f"; the row goes on to line {reader.line_num}" if reader.line_num > line else ""
+            yield Row(line, None, f"expected a table row: {error}{lost}")
             continue
-        text = row[column]
-        yield Row(reader.line_num, text, "" if text is not None else f"no value in column {column!r}")
+        if fields and len(fields) != len(header):
+            yield Row(line, None, f"expected {len(header)} fields as in the header, found {len(fields)}")
+        elif fields:
+            yield _text_row(line, fields[header.index(column)])

@@ -63,10 +63,6 @@ def train(
 ) -> None:
     """Train a classifier on labelled documents."""
     _require_train_extra()
-    from models import commands
-    from models.config import load_config
-
-    options = commands.RunOptions(root, device, threads, skip_bad_rows)
     overrides: dict[str, object] = {
         "data.train": _absolute(train),
         "data.dev": _absolute(dev),
@@ -81,6 +77,10 @@ def train(
         "training.seed": seed,
     }
     with _user_errors("; with --resume it goes on from the last checkpoint, if there is one"):
+        from models import commands
+        from models.config import load_config
+
+        options = commands.RunOptions(root, device, threads, skip_bad_rows)
         asked = recipe or settings or any(value is not None for value in overrides.values())
         if resume and not asked:
             commands.resume(out, options, _console())
@@ -106,12 +106,13 @@ def evaluate(
 ) -> None:
     """Measure a trained run on a labelled file."""
     _require_train_extra()
-    from models import commands
-    from models.data.rows import Columns
-
-    columns = Columns(text_column or "text", label_column or "label") if text_column or label_column else None
-    options = commands.RunOptions(device=device, threads=threads, skip_bad_rows=skip_bad_rows)
     with _user_errors():
+        from models import commands
+        from models.data.rows import Columns
+
+        given = text_column or label_column
+        columns = Columns(text_column or "text", label_column or "label") if given else None
+        options = commands.RunOptions(device=device, threads=threads, skip_bad_rows=skip_bad_rows)
         commands.evaluate_file(run, data, columns, name, options, _console())
 
 
@@ -135,9 +136,9 @@ def export(
 ) -> None:
     """Export a trained run to an ONNX bundle, with proof that both give the same answers."""
     _require_train_extra()
-    from export.command import ExportOptions, export_run
-
     with _user_errors():
+        from export.command import ExportOptions, export_run
+
         export_run(run, ExportOptions(name, version, bundles, documents, golden, compare, root), _console())
 
 
@@ -168,7 +169,7 @@ def _user_errors(after_stop: str = "") -> Iterator[None]:
     Args:
         after_stop: what Ctrl+C leaves behind.
     """
-    from models.errors import ReadtraceTrainingError
+    from models.errors import ReadtraceTrainingError  # imports nothing that takes time
 
     try:
         yield

@@ -34,7 +34,7 @@ def run(
     runs: Runs = RUNS,
     only: Annotated[int | None, typer.Option(help="The one seed or fold to train.")] = None,
     device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
-    threads: Annotated[int, typer.Option(help="Processor threads of a training.")] = 1,
+    threads: Annotated[int, typer.Option(min=1, help="Processor threads of a training.")] = 1,
 ) -> None:
     """Train, and measure on the test split, what has no result yet; resumes what was stopped."""
     from benchmarks.accuracy.train import train_rows

@@ -39,7 +39,12 @@ def measure_rows(rows: Sequence[Row], runs: Path, again: bool) -> None:
         unit = row.units[0]
         run = run_folder(runs, row, unit)
         result = read_result(row)
-        if str(unit) not in result.units or not run.exists() or (result.cost and not again):
+        if str(unit) not in result.units or (result.cost and not again):
+            continue
+        if not run.exists():
+            console.print(
+                f"{row.name}: no run in {run}, so nothing is measured", style="yellow", markup=False
+            )
             continue
         with tempfile.TemporaryDirectory() as folder:
             bundle = export_run(run, ExportOptions("model", bundles=Path(folder)), console)

@@ -64,7 +64,7 @@ def _train(row: Row, unit: Unit, root: Path, folder: Path, options: RunOptions) 
     resumed = (folder / CONFIG).exists()
     started = time.process_time()
     if resumed:
-        resume(folder, options, console)
+        resume(folder, options, console, config)
     else:
         train(config, folder, options, console)
     seconds = None if resumed else round(time.process_time() - started, 1)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -11,6 +12,7 @@ from models.data.rows import Row
 from models.errors import ConfigError, DataError
 
 DROP = -1  # the index of a label that `label_map` leaves out
+_NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)")
 
 
 @dataclass(frozen=True)
@@ -27,15 +29,15 @@ class LabelSet:
 
     @cached_property
     def _positions(self) -> Mapping[str, int]:
-        """Position as written -> class index; none beside names like `1`, which would mean another class."""
-        if any(name.isdecimal() for name in self.names):
+        """Position as written -> class index; none beside names like `1` or `-1.0`, which would mean another class."""
+        if any(map(_NUMBER.fullmatch, self.names)):
             return {}
         return {str(position): position for position in range(len(self.names))}
 
     def index(self, row: Row, path: Path) -> int:
         """The class index of a row, or `DROP`.
 
-        A label is a class name, or, where no name is a whole number, a position among the names.
+        A label is a class name, or, where no name is a number, a position among the names.
 
         Raises:
             DataError: the label is none of the classes.
@@ -84,5 +86,7 @@ def found_labels(labels: Iterable[str | int], path: Path) -> LabelSet:
         raise DataError(
             path, None, f"expected rows of at least two classes, found {sorted(distinct) or 'no rows'}"
         )
-    numeric = all(label.isdecimal() for label in distinct)
-    return LabelSet(tuple(sorted(distinct, key=(lambda label: (int(label), label)) if numeric else None)), {})
+    numeric = all(map(_NUMBER.fullmatch, distinct))
+    return LabelSet(
+        tuple(sorted(distinct, key=(lambda label: (float(label), label)) if numeric else None)), {}
+    )

@@ -39,9 +39,10 @@ class Columns:
 
     @property
     def named(self) -> tuple[tuple[str, str], ...]:
-        """Each column with the option that names it."""
-        text = (self.text, "--text-column")
-        return (text,) if self.label is None else (text, (self.label, "--label-column"))
+        """Each column with how it may be named; where labels are not read, it is the training file's."""
+        if self.label is None:
+            return ((self.text, "as in the training file"),)
+        return ((self.text, "name it with --text-column"), (self.label, "name it with --label-column"))
 
 
 @dataclass(frozen=True)
@@ -198,17 +199,17 @@ def _parquet_rows(path: Path, before: int, batch: RecordBatch) -> list[Record]:
 
 
 def _require_columns(path: Path, found: list[str], columns: Columns) -> None:
-    for name, option in columns.named:
+    for name, how in columns.named:
         if found.count(name) != 1:
             listed = ", ".join(found) or "nothing"
-            raise DataError(path, 1, f"expected one column '{name}', found {listed} (name it with {option})")
+            raise DataError(path, 1, f"expected one column '{name}', found {listed} ({how})")
 
 
 def _row(path: Path, line: int, record: Record, columns: Columns) -> Row:
-    for name, option in columns.named:
+    for name, how in columns.named:
         if name not in record:
             listed = ", ".join(record) or "nothing"
-            raise DataError(path, line, f"expected a field '{name}', found {listed} (name it with {option})")
+            raise DataError(path, line, f"expected a field '{name}', found {listed} ({how})")
     text, label = record[columns.text], "" if columns.label is None else record[columns.label]
     if not isinstance(text, str):
         raise DataError(path, line, f"expected text in '{columns.text}', found {_kind(text)}")

@@ -43,7 +43,18 @@ class TokenizerConfig(BaseModel):
                 Regex(pattern)
             except Exception as error:  # the library raises nothing narrower
                 raise ValueError(f"expected a regular expression, found {pattern!r}: {error}") from error
+            if _matches_nothing(pattern):  # the library breaks down over such replacements
+                raise ValueError(
+                    f"expected an expression that matches a character or more, found {pattern!r}"
+                )
         return replace
+
+
+def _matches_nothing(pattern: str) -> bool:
+    """Whether an expression matches between the characters of a text, which then all stay."""
+    mark, probe = "\ue000", "a "
+    found = normalizers.Replace(Regex(pattern), mark).normalize_str(probe)
+    return mark in found and found.replace(mark, "") == probe
 
 
 def build_tokenizer(

@@ -103,6 +103,7 @@ def _read_safetensors(path: Path) -> tuple[list[str], NDArray[np.float32]]:
 def _read_text(path: Path) -> tuple[list[str], NDArray[np.float32]]:
     words: list[str] = []
     rows: list[NDArray[np.float32]] = []
+    header: tuple[str, str] | None = None
     with gzip.open(path, "rb") if path.suffix == ".gz" else path.open("rb") as file:
         for line, raw in enumerate(file, start=1):
             try:
@@ -116,7 +117,8 @@ def _read_text(path: Path) -> tuple[list[str], NDArray[np.float32]]:
                     f"{path}, line {line}: expected a word and its numbers in UTF-8: {error}"
                 ) from error
             if line == 1 and len(numbers) == 1:
-                continue  # word2vec's header: count and dimensions
+                header = (word, numbers[0])  # word2vec's: count and dimensions
+                continue
             if not len(row) or (rows and len(row) != len(rows[0])):
                 expected = len(rows[0]) if rows else "some"
                 raise VectorsError(f"{path}, line {line}: expected {expected} numbers, found {len(row)}")
@@ -126,6 +128,10 @@ def _read_text(path: Path) -> tuple[list[str], NDArray[np.float32]]:
             rows.append(row)
     if not rows:
         raise VectorsError(f"{path}: expected word vectors, found an empty file")
+    if header is not None and header != (found := (str(len(rows)), str(len(rows[0])))):
+        raise VectorsError(
+            f"{path}: expected {header[0]} words of {header[1]} numbers, as line 1 says, found {found[0]} of {found[1]}"
+        )
     return words, np.stack(rows)
 
 

@@ -30,7 +30,7 @@ from torch import Tensor
 from models.architectures.base import Architecture
 from models.architectures.characters import fold
 from models.architectures.registry import build
-from models.config import RunConfig
+from models.config import RunConfig, explain_all
 from models.errors import EncoderError, RunError
 from models.text.encoder import PretrainedEncoder
 from models.text.storage import store_vectors
@@ -60,19 +60,37 @@ class RunRecord(BaseModel):
     dev_sha256: str | None = None
 
 
+def require_writable(folder: Path) -> None:
+    """Make sure that a folder can be written, or made where the nearest one above it is.
+
+    Raises:
+        RunError: it cannot.
+    """
+    above = next((one for one in (folder, *folder.absolute().parents) if one.exists()), folder)
+    if not above.is_dir():
+        raise RunError(f"{folder}: cannot be made: {above} is no folder")
+    if not os.access(above, os.W_OK | os.X_OK):
+        raise RunError(f"{folder}: cannot be written: {above} is not yours to write, or read-only")
+
+
 class RunFolder:
     """A run on disk."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
 
+    def exists(self) -> bool:
+        """Whether a run began here."""
+        return (self.path / CONFIG).exists()
+
     def require_free(self) -> None:
         """Make sure that no run is here yet, and nothing of one that a later --resume would go on from.
 
         Raises:
-            RunError: the folder holds a run already, or a part of one.
+            RunError: the folder holds a run already, or a part of one, or cannot be made or written.
         """
-        if (self.path / CONFIG).exists():
+        require_writable(self.path)
+        if self.exists():
             raise RunError(f"{self.path} holds a run already: go on with --resume, or choose another --out")
         if left := [name for name in (WEIGHTS, METRICS, CHECKPOINT) if (self.path / name).exists()]:
             raise RunError(f"{self.path} holds {', '.join(left)} of another run: choose another --out")
@@ -133,7 +151,7 @@ class RunFolder:
                 f"{self.path}: expected a run folder written by `readtrace train`: {error}"
             ) from error
         except ValidationError as error:
-            raise RunError(f"{self.path / CONFIG}: {error}") from error
+            raise RunError(f"{self.path / CONFIG}: {explain_all(error)}") from error
 
     def tokenizer(self) -> Tokenizer:
         """The run's tokenizer.
@@ -209,12 +227,14 @@ class RunFolder:
         return state
 
     def unfinished(self) -> bool:
-        """Whether the last checkpoint says that the training has not ended; false where none can be read."""
+        """Whether the training has not ended, by its last checkpoint; false where that is damaged."""
         try:
             state = self.load_checkpoint()
         except RunError:
             return False
-        position = None if state is None else state.get("position")
+        if state is None:
+            return True
+        position = state.get("position")
         return isinstance(position, dict) and not position.get("finished")
 
     def write_metrics(self, lines: list[dict[str, object]]) -> None:

@@ -6,6 +6,7 @@ import gzip
 import itertools
 import json
 from concurrent.futures import ProcessPoolExecutor
+from dataclasses import replace
 from multiprocessing import get_context
 from pathlib import Path
 
@@ -26,6 +27,7 @@ from benchmarks.accuracy.results import Cost, LengthDecile, RowResult, UnitResul
 from benchmarks.accuracy.table import sampling_error, write_table
 from benchmarks.accuracy.train import train_rows
 from models.commands import RunOptions
+from models.errors import RunError
 
 GRID = read_grid()
 RESULTS = {name: read_result(row) for name, row in GRID.items()}
@@ -191,6 +193,12 @@ def test_a_row_is_trained_recorded_and_passed_over(tmp_path: Path, monkeypatch: 
     before = (tmp_path / "results/tiny/nbow.json").read_bytes()
     train_rows([row], None, tmp_path, tmp_path / "runs", options)
     assert (tmp_path / "results/tiny/nbow.json").read_bytes() == before
+    (tmp_path / "results/tiny/nbow.json").unlink()
+    changed = replace(row, data=data.model_copy(update={"training": {"epochs": 3, "batch_size": 4}}))
+    with pytest.raises(
+        RunError, match=r"training\.epochs was 2, is 3"
+    ):  # the run folder is of other settings
+        train_rows([changed], None, tmp_path, tmp_path / "runs", options)
 
 
 def test_a_resumed_training_is_read_again(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

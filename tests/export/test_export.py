@@ -207,6 +207,16 @@ def test_run_without_weights_is_told(data: Path, tmp_path: Path) -> None:
         export(run, tmp_path / "bundles")
 
 
+def test_version_that_is_another_written_otherwise_is_refused(
+    runs: dict[str, RunFolder], tmp_path: Path
+) -> None:
+    (tmp_path / "bundles" / "tiny" / "1").mkdir(parents=True)
+    for version in ("01", "1"):
+        options = ExportOptions("tiny", version, bundles=tmp_path / "bundles")
+        with pytest.raises(ConfigError, match="tiny/1 exists already"):
+            export_run(runs["lstm"].path, options, Console(quiet=True))
+
+
 def test_training_that_has_not_ended_is_told(
     runs: dict[str, RunFolder], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

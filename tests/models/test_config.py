@@ -92,6 +92,20 @@ def test_setting_is_toml_or_a_bare_word(line: str, key: str, expected: object) -
             "training.optimizer=sgd",
             "setting 'training.optimizer': Input should be 'adam', 'adagrad' or 'adamw', found 'sgd'",
         ),
+        (
+            "model.groups=many",
+            "setting 'model.groups': Input should be a valid integer, unable to parse string as an integer, "
+            "or: Input should be 'auto', found 'many'",
+        ),
+        (
+            'data.polarity=["low", 2]',
+            "setting 'data.polarity.0': Input should be a valid number, unable to parse string as a number",
+        ),
+        (
+            'tokenizer.replace=[["z*", "x"]]',
+            "setting 'tokenizer.replace': Value error, expected an expression that matches a character or more, "
+            "found 'z*'",
+        ),
         ("recipe.name=x", "no setting 'recipe.name': 'recipe' holds a value, not settings"),
         (
             "model.architecture=unheard_of",
@@ -124,6 +138,13 @@ def test_every_wrong_setting_is_told_at_once() -> None:
     with pytest.raises(ConfigError) as raised:
         load_config(None, {}, ["training.epochs=0", "training.batch_size=0"])
     assert len(str(raised.value).splitlines()) == 2
+
+
+def test_list_with_a_wrong_entry_is_told_of_once() -> None:
+    with pytest.raises(ConfigError) as raised:
+        load_config(None, {}, ["model.architecture=text_cnn", "model.filter_widths=[0]"])
+    message = "setting 'model.filter_widths.0': Input should be greater than or equal to 1, found 0"
+    assert str(raised.value) == message
 
 
 def test_unknown_recipe_is_told_with_those_that_ship() -> None:

@@ -29,6 +29,12 @@ def test_beside_names_that_are_numbers_there_are_no_positions() -> None:
         index(stars, 0)
 
 
+@pytest.mark.parametrize("names", [["-1", "+1"], ["1.0", "2.0"], ["no", "-.5"]])
+def test_beside_names_that_are_signed_or_decimal_numbers_there_are_no_positions(names: list[str]) -> None:
+    with pytest.raises(DataError, match="found '1'"):
+        index(given_labels(names, {}), 1)
+
+
 @pytest.mark.parametrize("label", ["neutral", 2, -1, "²", "01", "9" * 5000, "Positive"])
 def test_unknown_label_is_told_with_its_line(label: str | int) -> None:
     with pytest.raises(DataError) as raised:
@@ -61,6 +67,8 @@ def test_mapping_to_an_unknown_class_is_refused() -> None:
         (["b", "a", "b"], ("a", "b")),
         ([10, 9, 1], ("1", "9", "10")),
         (["10", "9", "x"], ("10", "9", "x")),
+        ([-1, 1, 0, -2], ("-2", "-1", "0", "1")),
+        (["10.0", "0.5", "1.0"], ("0.5", "1.0", "10.0")),
         ([True, "true", 2], ("2", "True", "true")),
     ],
 )

@@ -142,7 +142,7 @@ def test_run_is_never_written_over(data: Path, tmp_path: Path) -> None:
 
 
 def test_resume_needs_a_run(tmp_path: Path) -> None:
-    with pytest.raises(RunError, match="expected a run folder written by `readtrace train`"):
+    with pytest.raises(RunError, match="holds no run to go on with: begin one without --resume"):
         resume(tmp_path, OPTIONS, QUIET)
 
 

@@ -134,8 +134,27 @@ def test_missing_or_damaged_tokenizer_is_told(folder: RunFolder, content: bytes 
 
 def test_folder_that_cannot_be_made_is_told(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
-    with pytest.raises(RunError, match="cannot be made: Not a directory"):
+    with pytest.raises(RunError, match=r"cannot be made: .*file is no folder"):
         RunFolder(tmp_path / "file" / "run").create(RECORD, TOKENIZER)
+
+
+def test_folder_that_could_not_be_made_later_is_told_before_the_work(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(RunError, match=r"run: cannot be made: .*file is no folder"):
+        RunFolder(tmp_path / "file" / "run").require_free()
+    RunFolder(tmp_path / "new" / "run").require_free()
+    assert not (tmp_path / "new").exists()
+    monkeypatch.setattr("os.access", lambda *_: False)  # root may write everywhere
+    with pytest.raises(RunError, match=r"run: cannot be written: .* is not yours to write, or read-only"):
+        RunFolder(tmp_path / "new" / "run").require_free()
+
+
+def test_run_without_a_checkpoint_has_not_ended(folder: RunFolder) -> None:
+    assert folder.unfinished()
+    folder.save_checkpoint({"position": {"finished": True}})
+    assert not folder.unfinished()
 
 
 def test_damaged_evaluation_is_told(folder: RunFolder) -> None:

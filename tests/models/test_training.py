@@ -257,9 +257,9 @@ def test_evaluation_is_kept_in_the_run_folder(data: Path, tmp_path: Path) -> Non
         evaluate_file(folder.path, test, None, None, OPTIONS, QUIET)
 
 
-@pytest.mark.parametrize("name", ["../up", "a/b", "x" * 101])
+@pytest.mark.parametrize("name", ["../up", "a/b", "x" * 101, "\u8a66" * 34])
 def test_evaluation_that_cannot_be_kept_is_refused_before_the_work(tmp_path: Path, name: str) -> None:
-    with pytest.raises(ConfigError, match="--name: expected 1 to 100 characters without a slash, found"):
+    with pytest.raises(ConfigError, match="--name: expected 1 to 100 bytes without a slash, found"):
         evaluate_file(tmp_path / "no run", tmp_path / "no file", None, name, OPTIONS, QUIET)
 
 

@@ -63,6 +63,8 @@ def test_every_format_gives_the_same_vectors(
         (b"the 1 2\n\xff 1 2\n", "line 2: expected a word and its numbers in UTF-8"),
         (b"the\n", "line 1: expected some numbers, found 0"),
         (b"", "expected word vectors, found an empty file"),
+        (b"9 2\n" + TEXT, "expected 9 words of 2 numbers, as line 1 says, found 3 of 2"),
+        (b"3 300\n" + TEXT, "expected 3 words of 300 numbers, as line 1 says, found 3 of 2"),
         (b"the 1 2\ncat 1 nan\n", "line 2: expected finite numbers, found NaN or infinity"),
     ],
 )

@@ -65,6 +65,17 @@ def test_file_that_breaks_off_is_a_user_error(bundles: Path, tmp_path: Path) -> 
     assert "in.jsonl.gz: cannot be read" in done.stderr
 
 
+def test_class_names_and_paths_are_no_markup(tmp_path: Path) -> None:
+    """Nor does a closing tag that nothing opened end the command."""
+    write_all(tmp_path)
+    path = tmp_path / "reviews" / "1" / MANIFEST
+    manifest = json.loads(path.read_bytes())
+    path.write_text(json.dumps(manifest | {"labels": ["[spam]", "[/ham]"]}))
+    assert "[spam], [/ham]" in readtrace("models", "--bundles", tmp_path).stdout
+    done = readtrace("doctor", "--bundles", tmp_path / "none[/red]", expected_code=2)
+    assert "none[/red]: expected a folder" in done.stdout
+
+
 def test_models_lists_good_and_refused_bundles(tmp_path: Path) -> None:
     write_all(tmp_path)
     assert "leap-lstm" in readtrace("models", "--bundles", tmp_path).stdout

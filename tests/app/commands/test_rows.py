@@ -17,7 +17,7 @@ def rows(path: Path, column: str = "text") -> list[Row]:
 @pytest.mark.parametrize(
     ("name", "content", "lines"),
     [
-        ("in.csv", 'label,text\nx,"good\nfilm"\ny,bad\n', [3, 4]),
+        ("in.csv", 'label,text\nx,"good\nfilm"\ny,bad\n', [2, 4]),
         ("in.tsv", "label\ttext\nx\tgood\nfilm\ny\tbad\n", None),
         ("in.jsonl", '{"text": "good\\nfilm"}\n\n"bad"\n', [1, 3]),
     ],
@@ -31,7 +31,7 @@ def test_formats_are_told_by_name(
     found = rows(path)
     if lines is None:  # a broken row: the second line has no text
         assert [row.text for row in found] == ["good", None, "bad"]
-        assert found[1].problem == "no value in column 'text'"
+        assert (found[1].line, found[1].problem) == (3, "expected 2 fields as in the header, found 1")
     else:
         assert [(row.line, row.text) for row in found] == list(zip(lines, ["good\nfilm", "bad"], strict=True))
 
@@ -86,8 +86,29 @@ def test_unknown_name_lists_the_known(name: str) -> None:
 
 def test_missing_column_names_those_found(tmp_path: Path) -> None:
     (tmp_path / "in.csv").write_text("title,body\na,b\n")
-    with pytest.raises(StartError, match="expected a column 'text', found title, body"):
+    with pytest.raises(StartError, match=r"in\.csv: expected one column 'text', found title, body \(name it"):
         rows(tmp_path / "in.csv")
+
+
+def test_table_row_that_would_lose_text_is_none(tmp_path: Path) -> None:
+    """An unclosed quote would make one text of all that follows, a comma too many would cut a text off."""
+    path = tmp_path / "in.csv"
+    path.write_text('text,label\ngood, very good,x\nfine,x\n"open,x\nbad,y\n')
+    cut, fine, unclosed = rows(path)
+    assert (cut.line, cut.text, cut.problem) == (2, None, "expected 2 fields as in the header, found 3")
+    assert (fine.line, fine.text) == (3, "fine")
+    assert (unclosed.line, unclosed.text) == (4, None)
+    assert unclosed.problem == "expected a table row: unexpected end of data; the row goes on to line 5"
+
+
+@pytest.mark.parametrize(
+    ("name", "before", "after"), [("in.csv", "text\n", "\n"), ("in.txt", "", "\n"), ("in.jsonl", '"', '"\n')]
+)
+def test_byte_that_is_no_utf8_is_named(tmp_path: Path, name: str, before: str, after: str) -> None:
+    path = tmp_path / name
+    path.write_bytes(before.encode() + "caf\u00e9".encode("latin-1") + after.encode())
+    (row,) = rows(path)
+    assert (row.text, row.problem) == (None, "expected UTF-8, found the byte 0xe9")
 
 
 def test_missing_file_is_named(tmp_path: Path) -> None:
