@@ -6,6 +6,7 @@ import signal
 import socket
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -200,6 +201,15 @@ def test_input_that_goes_on_keeps_nobody_waiting(bundles: Path) -> None:
         assert running.wait(60) == 2  # the next read gives nothing yet
 
 
+@pytest.fixture
+def interruptible() -> Iterator[None]:
+    """Where the tests run in a shell's background SIGINT is ignored, and processes begun here would inherit that."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("interruptible")
 def test_interrupt_ends_the_answers(bundles: Path, many_rows: Path) -> None:
     with subprocess.Popen(
         classifying(many_rows, bundles), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
