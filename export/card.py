@@ -44,7 +44,8 @@ def read_comparisons(path: Path) -> list[Comparison]:
     try:
         return TypeAdapter(list[Comparison]).validate_json(path.read_bytes())
     except ValidationError as error:
-        raise CardError(f"{path}: expected a JSON list of {_FIELDS}: {explain_all(error)}") from error
+        told = explain_all(error, "entry")
+        raise CardError(f"{path}: expected a JSON list of {_FIELDS}: {told}") from error
     except OSError as error:
         raise CardError(f"{path}: expected a JSON list of {_FIELDS}: {error.strerror}") from error
 

@@ -160,14 +160,14 @@ def _parse_value(text: str) -> object:
         return text  # a bare word, such as an architecture's name
 
 
-def explain_all(error: ValidationError) -> str:
-    """What is wrong with which settings, a line for each."""
+def explain_all(error: ValidationError, what: str = "setting") -> str:
+    """What is wrong with which settings, or other entries, a line for each."""
     problems: dict[str, list[ErrorDetails]] = {}
     for problem in error.errors(include_url=False):
         problems.setdefault(_name_of(problem), []).append(problem)
     # a list is also found too short without the entry that is wrong
     parts = [key for key in problems if not any(other.startswith(f"{key}.") for other in problems)]
-    return "\n".join(_explain(key, problems[key]) for key in parts)
+    return "\n".join(_explain(f"{what} '{key}'" if key else "", problems[key]) for key in parts)
 
 
 def _name_of(problem: ErrorDetails) -> str:
@@ -180,9 +180,11 @@ def _name_of(problem: ErrorDetails) -> str:
     return ".".join(part for part in map(str, location) if part not in _TYPES and not part.endswith("]"))
 
 
-def _explain(key: str, problems: Sequence[ErrorDetails]) -> str:
+def _explain(entry: str, problems: Sequence[ErrorDetails]) -> str:
     """One for each form that the value may have."""
     if problems[0]["type"] == "extra_forbidden":
-        return f"no setting '{key}'"
+        return f"no {entry}"
     messages = ", or: ".join(problem["msg"] for problem in problems)
-    return f"setting '{key}': {messages}, found {problems[0]['input']!r}"
+    if not entry:
+        return messages  # of the whole, which is not to be repeated here
+    return f"{entry}: {messages}, found {problems[0]['input']!r}"

@@ -120,6 +120,10 @@ def test_manifest_says_that_the_encoder_reads_whole_documents(bundles: Path) -> 
     assert manifest.longest_document == manifest.length_buckets[-1] == POSITIONS
     assert manifest.unknown_id == 1
     assert manifest.sizes["embedding"] == SIZE
+    assert "embedding_storage" not in manifest.sizes
+    card = (folder / "card.md").read_text(encoding="utf-8")
+    assert "- **Encoder**: bert: encoder of " in card
+    assert str(bundles.parent) not in card
     assert manifest.halves is not None
     assert [half.units for half in manifest.halves] == [7, 6]
     assert b"/" not in b"".join(

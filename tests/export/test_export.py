@@ -70,7 +70,12 @@ def test_two_exports_are_the_same(runs: dict[str, RunFolder], tmp_path: Path) ->
 
 def test_card_tells_data_measures_and_comparisons(runs: dict[str, RunFolder], tmp_path: Path) -> None:
     compare = tmp_path / "compare.json"
-    entry = {"name": "TF-IDF", "dev_accuracy": None, "test_accuracy": 0.5, "source": "own measurement"}
+    entry = {
+        "name": "TF-IDF | words",
+        "dev_accuracy": None,
+        "test_accuracy": 0.5,
+        "source": "own measurement",
+    }
     compare.write_text(json.dumps([entry]), encoding="utf-8")
     folder, manifest = export(runs["leap"], tmp_path / "bundles", compare=compare)
     card = (folder / CARD).read_text(encoding="utf-8")
@@ -78,7 +83,7 @@ def test_card_tells_data_measures_and_comparisons(runs: dict[str, RunFolder], tm
     assert f"| test | 60 | {measures['accuracy']:.4f} |" in card
     assert f"{measures['skip_rate']:.4f} |" in card
     assert f"| **tiny** (this model) |  | {measures['accuracy']:.4f} | this bundle |" in card
-    assert "| TF-IDF |  | 0.5000 | own measurement |" in card
+    assert r"| TF-IDF \| words |  | 0.5000 | own measurement |" in card
     assert "270 training and 30 dev documents" in card
     assert "decisions equal" in card
 
@@ -110,6 +115,9 @@ def test_malformed_comparisons_are_told(tmp_path: Path, content: str | None) -> 
         path.write_text(content, encoding="utf-8")
     with pytest.raises(CardError, match="expected a JSON list of name, dev_accuracy, test_accuracy, source"):
         read_comparisons(path)
+    with pytest.raises(CardError) as raised:
+        read_comparisons(path)
+    assert "pydantic" not in str(raised.value)
 
 
 @pytest.mark.parametrize("field", ["name", "dev_accuracy", "test_accuracy", "source"])
@@ -215,6 +223,15 @@ def test_version_that_is_another_written_otherwise_is_refused(
         options = ExportOptions("tiny", version, bundles=tmp_path / "bundles")
         with pytest.raises(ConfigError, match="tiny/1 exists already"):
             export_run(runs["lstm"].path, options, Console(quiet=True))
+
+
+def test_texts_in_another_column_are_told_with_what_the_run_has(
+    runs: dict[str, RunFolder], tmp_path: Path
+) -> None:
+    (tmp_path / "texts.jsonl").write_text('{"message": "good film"}\n', encoding="utf-8")
+    with pytest.raises(DataError, match=r"a field 'text', found message \(as in the training file\)"):
+        export(runs["lstm"], tmp_path / "bundles", documents=tmp_path / "texts.jsonl")
+    assert not (tmp_path / "bundles" / "tiny").exists()
 
 
 def test_training_that_has_not_ended_is_told(
