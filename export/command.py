@@ -56,7 +56,7 @@ class ExportOptions:
         None  # texts for the golden documents, which the bundle holds; None: some of the proof's
     )
     compare: Path | None = None
-    root: Path = Path()  # where the run's relative paths start
+    root: Path | None = None  # where the run's relative paths start; None: where they did in training
 
 
 def export_run(run: Path, options: ExportOptions, console: Console) -> Path:
@@ -138,7 +138,8 @@ def _real_texts(record: RunRecord, options: ExportOptions, tokenizer: Tokenizer,
     if options.documents:
         texts = _texts(options.documents, record, tokenizer, longest)
     else:  # its bad rows were told when the run was trained
-        texts = _texts(options.root / (data.dev or data.train)[0], record, tokenizer, longest, BadRows())
+        path = record.root_folder(options.root) / (data.dev or data.train)[0]
+        texts = _texts(path, record, tokenizer, longest, BadRows())
     order = np.random.default_rng(0).permutation(len(texts))[:_REAL_DOCUMENTS]
     return [texts[index] for index in order]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import torch
@@ -31,13 +31,13 @@ _LONGEST_NAME = 100  # bytes of a split's name, which is part of a file's
 
 @dataclass(frozen=True)
 class RunOptions:
-    """Where and how a command runs: nothing of it is kept in a run.
+    """Where and how a command runs. A run keeps its root and whether it skips bad rows; `resume` goes by them.
 
     Results are the same on the same device with the same number of threads; some architectures add up in another
     order on another number.
     """
 
-    root: Path = Path()  # relative paths of the configuration start here
+    root: Path | None = None  # relative paths of the configuration start here; None: in the current folder
     device: str = "auto"
     threads: int = 1  # recurrent steps are too small to be shared: two threads were slower than one
     skip_bad_rows: bool = False
@@ -58,7 +58,7 @@ def train(config: RunConfig, out: Path, options: RunOptions, console: Console) -
     folder.require_free()  # before minutes of reading
     device = choose_device(options.device)
     bad = options.bad_rows()
-    prepared = prepare(config, options.root, bad, console)
+    prepared = prepare(config, options.root or Path(), bad, console)
     show_bad_rows(bad, console)
     show_prepared(prepared, console)
     with ConsoleProgress(console) as progress:
@@ -74,7 +74,7 @@ def resume(out: Path, options: RunOptions, console: Console, config: RunConfig |
 
     Args:
         out: the run folder.
-        options: device, threads, bad rows.
+        options: device, threads; root and bad rows where they are others than the run began with.
         console: where the run's measures are shown.
         config: what is asked for anew, which must be what the run began with; None: nothing is.
 
@@ -92,8 +92,13 @@ def resume(out: Path, options: RunOptions, console: Console, config: RunConfig |
                 f"{out}: --resume expects the options that the run began with, or none of them: {changed}"
             )
     device = choose_device(options.device)
-    prepared = prepare(record.config, options.root, options.bad_rows(), console, folder.tokenizer())
-    if changed := _changed(record.model_dump(exclude_none=True), prepared.record.model_dump()):
+    options = replace(options, skip_bad_rows=options.skip_bad_rows or record.skip_bad_rows)
+    root = record.root_folder(options.root)
+    prepared = prepare(record.config, root, options.bad_rows(), console, folder.tokenizer())
+    where = {"root", "skip_bad_rows"}  # may be others, as long as they lead to the same data
+    if changed := _changed(
+        record.model_dump(exclude_none=True, exclude=where), prepared.record.model_dump(exclude=where)
+    ):
         raise RunError(f"{out}: the data has changed since the run began: {changed}")
     with ConsoleProgress(console) as progress:
         trainer = _trainer(prepared, folder, options, device, progress)

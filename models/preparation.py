@@ -83,6 +83,8 @@ def prepare(
     words, coverage = _words(config, tokenizer, vectors, pretrained)
     mean_length = float(train.lengths.mean())
     record = RunRecord(
+        root=str(root.absolute()),
+        skip_bad_rows=bad is not None,
         config=config.model_copy(update={"model": resolve(config.model, mean_length)}),
         labels=labels.names,
         embedding_shape=source_shape(words),

@@ -15,7 +15,13 @@ from app.commands.options import USER_ERROR, raise_exit
 
 _NEEDED = ("torch", "onnx", "sklearn", "safetensors")
 
-Root = Annotated[Path, typer.Option("--root", help="Folder at which the recipe's relative paths start.")]
+Root = Annotated[
+    Path | None,
+    typer.Option(
+        "--root",
+        help="Folder at which the recipe's relative paths start; else the current one, or the run's own.",
+    ),
+]
 Device = Annotated[str, typer.Option(help="auto, cpu or cuda.")]
 Threads = Annotated[int, typer.Option(min=1, help="CPU threads.")]
 SkipBadRows = Annotated[bool, typer.Option("--skip-bad-rows", help="Leave bad rows out, and count them.")]
@@ -55,7 +61,7 @@ def train(
     settings: Annotated[
         list[str] | None, typer.Option("--set", help="Any setting: training.batch_size=64")
     ] = None,
-    root: Root = Path(),
+    root: Root = None,
     device: Device = "auto",
     threads: Threads = 1,
     skip_bad_rows: SkipBadRows = False,
@@ -132,7 +138,7 @@ def export(
     compare: Annotated[
         Path | None, typer.Option(help="JSON of other models' measures, for the card.")
     ] = None,
-    root: Root = Path(),
+    root: Root = None,
 ) -> None:
     """Export a trained run to an ONNX bundle, with proof that both give the same answers."""
     _require_train_extra()

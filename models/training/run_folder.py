@@ -47,6 +47,8 @@ class RunRecord(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
+    root: str | None = None  # absolute; None in a run that began before it was kept
+    skip_bad_rows: bool = False
     config: RunConfig
     labels: tuple[str, ...]
     embedding_shape: tuple[int, int]  # vocabulary, embedding
@@ -58,6 +60,10 @@ class RunRecord(BaseModel):
     # of the encoded documents; None in a run that began before it was kept
     train_sha256: str | None = None
     dev_sha256: str | None = None
+
+    def root_folder(self, given: Path | None) -> Path:
+        """Where the configuration's relative paths start: in the given folder, else where they did in training."""
+        return given or Path(self.root or ".")
 
 
 def require_writable(folder: Path) -> None:

@@ -259,6 +259,19 @@ def test_missing_documents_are_told(runs: dict[str, RunFolder], tmp_path: Path) 
         export(runs["lstm"], tmp_path / "bundles", documents=tmp_path / "empty.jsonl")
 
 
+def test_relative_files_of_a_run_are_found_from_any_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_documents(tmp_path / "train.csv")
+    monkeypatch.chdir(tmp_path)
+    run = tiny_run(Path("train.csv"), tmp_path / "run", "lstm", "training.epochs=1")
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    monkeypatch.chdir(elsewhere)
+    bundle, _ = export(run, tmp_path / "bundles")
+    assert bundle.is_dir()
+
+
 def test_texts_of_the_users_own_need_no_labels(runs: dict[str, RunFolder], tmp_path: Path) -> None:
     texts = tmp_path / "texts.jsonl"
     texts.write_text('{"text": "good"}\n{"text": "bad"}\n', encoding="utf-8")

@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -13,8 +14,8 @@ import torch
 from rich.console import Console
 from safetensors.torch import load_file
 
-from models.commands import resume
-from models.errors import RunError
+from models.commands import resume, train
+from models.errors import DataError, RunError
 from models.preparation import prepare
 from models.training.run_folder import CHECKPOINT, CONFIG, METRICS, WEIGHTS, RunFolder
 from tests.models.tiny_run import OPTIONS, tiny_config, tiny_run, write_documents
@@ -98,9 +99,24 @@ def test_resume_refuses_other_labels_of_the_same_texts(tmp_path: Path) -> None:
         resume(folder.path, OPTIONS, QUIET)
 
 
-def test_run_that_began_before_its_data_had_a_digest_goes_on(data: Path, tmp_path: Path) -> None:
+def test_run_keeps_where_its_files_lie_and_whether_bad_rows_are_skipped(tmp_path: Path) -> None:
+    began, moved = tmp_path / "began", tmp_path / "moved"
+    began.mkdir()
+    with write_documents(began / "train.csv").open("a", encoding="utf-8") as file:
+        file.write("a text without a label,\n")
+    run = tmp_path / "run"
+    config = tiny_config(Path("train.csv"), "lstm", "training.epochs=1")
+    train(config, run, replace(OPTIONS, root=began, skip_bad_rows=True), QUIET)
+    resume(run, OPTIONS, QUIET)
+    began.rename(moved)
+    with pytest.raises(DataError, match=r"began/train\.csv"):
+        resume(run, OPTIONS, QUIET)
+    resume(run, replace(OPTIONS, root=moved), QUIET)
+
+
+def test_run_that_began_when_less_of_it_was_kept_goes_on(data: Path, tmp_path: Path) -> None:
     folder = tiny_run(data, tmp_path / "run", "lstm", "training.epochs=1")
-    older = folder.record().model_dump_json(exclude={"train_sha256", "dev_sha256"})
+    older = folder.record().model_dump_json(exclude={"train_sha256", "dev_sha256", "root", "skip_bad_rows"})
     (folder.path / CONFIG).write_text(older, encoding="utf-8")
     resume(folder.path, OPTIONS, QUIET)
 
