@@ -20,6 +20,7 @@ from benchmarks.accuracy import results as result_files
 from benchmarks.accuracy.__main__ import GUIDE, cli
 from benchmarks.accuracy.choosing import write_guide
 from benchmarks.accuracy.claims import Claim, judge, read_claims
+from benchmarks.accuracy.cost import measure_rows
 from benchmarks.accuracy.folds import write_fold
 from benchmarks.accuracy.grid import HERE, Row, SetEntry, Unit, read_grid
 from benchmarks.accuracy.plots import draw_plots, spread_apart
@@ -159,7 +160,9 @@ def test_a_claim_is_judged_by_what_both_sides_share(
     assert judge(claim, {"one": row_result(**better), "other": row_result(**than)}).outcome == outcome
 
 
-def test_a_row_is_trained_recorded_and_passed_over(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture
+def tiny_row(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Row:
+    """A row that is trained in a second, its files and its results in the test's folder."""
     monkeypatch.setattr(result_files, "RESULTS", tmp_path / "results")
     lines = [
         json.dumps({"text": text, "label": label}) for text, label in (("good film", 1), ("bad film", 0))
@@ -181,24 +184,62 @@ def test_a_row_is_trained_recorded_and_passed_over(tmp_path: Path, monkeypatch: 
     model = grids.ModelEntry(
         title="NBOW", explains=(), model={"architecture": "bag_of_words", "embedding_size": 4}
     )
-    row = Row("tiny", "nbow", data, model, grids.RowEntry(), {})
+    return Row("tiny", "nbow", data, model, grids.RowEntry(), {})
+
+
+def test_a_row_is_trained_recorded_and_passed_over(tiny_row: Row, tmp_path: Path) -> None:
     options = RunOptions(tmp_path, "cpu", 1)
     for only in (2, None):
-        train_rows([row], only, tmp_path, tmp_path / "runs", options)
-    result = read_result(row)
+        train_rows([tiny_row], only, tmp_path, tmp_path / "runs", options)
+    result = read_result(tiny_row)
     assert list(result.units) == ["seed-1", "seed-2"]
     assert result.parameters == 4 * 2 + 2
     assert result.units["seed-1"].curve[-1][0] == 2
     assert sum(decile.documents for decile in result.units["seed-1"].test_by_length) == 8
     before = (tmp_path / "results/tiny/nbow.json").read_bytes()
-    train_rows([row], None, tmp_path, tmp_path / "runs", options)
+    train_rows([tiny_row], None, tmp_path, tmp_path / "runs", options)
     assert (tmp_path / "results/tiny/nbow.json").read_bytes() == before
     (tmp_path / "results/tiny/nbow.json").unlink()
-    changed = replace(row, data=data.model_copy(update={"training": {"epochs": 3, "batch_size": 4}}))
+    changed = replace(
+        tiny_row, data=tiny_row.data.model_copy(update={"training": {"epochs": 3, "batch_size": 4}})
+    )
     with pytest.raises(
         RunError, match=r"training\.epochs was 2, is 3"
     ):  # the run folder is of other settings
         train_rows([changed], None, tmp_path, tmp_path / "runs", options)
+
+
+def test_what_a_row_costs_is_measured_once(
+    tiny_row: Row, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    runs = tmp_path / "runs"
+    measure_rows([tiny_row], runs, again=False)  # not trained yet
+    assert not result_files.path_of(tiny_row).exists()
+    train_rows([tiny_row], 1, tmp_path, runs, RunOptions(tmp_path, "cpu", 1))
+    measure_rows([tiny_row], runs, again=False)
+    cost = read_result(tiny_row).cost
+    assert cost is not None
+    assert (cost.unit, cost.documents) == ("seed-1", 8)
+    assert cost.cpu_microseconds > 0
+    assert cost.bundle_megabytes > 0
+    before = result_files.path_of(tiny_row).read_bytes()
+    measure_rows([tiny_row], runs, again=False)
+    assert result_files.path_of(tiny_row).read_bytes() == before
+    (runs / "tiny").rename(tmp_path / "elsewhere")
+    capsys.readouterr()
+    measure_rows([tiny_row], runs, again=True)
+    assert "tiny/nbow: no run in" in capsys.readouterr().err
+    assert result_files.path_of(tiny_row).read_bytes() == before
+
+
+def test_a_damaged_run_is_told_by_the_cost_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(result_files, "RESULTS", tmp_path / "results")
+    with changed_result(GRID["trec/lstm"]) as result:
+        result.units["seed-1"] = unit(0.9)
+    (tmp_path / "runs/trec/lstm/seed-1").mkdir(parents=True)
+    answer = CliRunner().invoke(cli, ["cost", "trec/lstm", "--runs", str(tmp_path / "runs")])
+    assert isinstance(answer.exception, SystemExit)
+    assert "expected a run folder written by `readtrace train`" in str(answer.exception)
 
 
 def test_a_resumed_training_is_read_again(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
