@@ -14,6 +14,7 @@ from models.architectures.mode import DLSTMConfig, MODELSTMConfig, ODELSTMConfig
 from models.architectures.mtlstm import MOST_GROUPS, MTLSTMConfig, largest_group_count
 from models.architectures.registry import AnyModelConfig
 from models.architectures.text_cnn import TextCNNConfig
+from models.config import RunConfig
 from models.data.documents import BadRows, Documents
 from models.preparation import Prepared
 from models.training.evaluate import Report
@@ -36,6 +37,7 @@ def show_prepared(prepared: Prepared, console: Console) -> None:
     for name, documents in (("training ", prepared.train), ("dev ", prepared.dev)):
         show_shortened(documents, name, console)
     model = record.config.model
+    _warn_of_a_second_step_without_words(record.config, console)
     _warn_of_short_texts(model, prepared.train.lengths, console)
     longest = int(prepared.train.lengths.max())
     if (
@@ -74,6 +76,18 @@ def show_shortened(documents: Documents, name: str, console: Console) -> None:
         console.print(
             f"{documents.shortened:,} of {len(documents):,} {name}documents are read up to their first "
             f"{documents.lengths.max():,} tokens",
+            style="yellow",
+        )
+
+
+def _warn_of_a_second_step_without_words(config: RunConfig, console: Console) -> None:
+    """Warn where the epochs after the frozen ones teach the words nothing either."""
+    frozen, epochs = config.training.frozen_epochs, config.training.epochs
+    if 0 < frozen < epochs and not config.model.tune_embedding:
+        words = "the encoder" if config.encoder.folder else "the word vectors"
+        console.print(
+            f"warning: model.tune_embedding=false keeps {words} unchanged in all {epochs} epochs, not only in the "
+            f"{frozen} of training.frozen_epochs",
             style="yellow",
         )
 

@@ -108,6 +108,23 @@ def test_window_narrower_than_most_texts_is_not_warned_of(data: Path, tmp_path: 
     assert "warning" not in trained(data, tmp_path, "model.scales=[2,7]", architecture="mode")
 
 
+@pytest.mark.parametrize(
+    ("settings", "warned"),
+    [
+        (("training.frozen_epochs=1", "model.tune_embedding=false"), True),
+        (("training.frozen_epochs=1",), False),
+        (("training.frozen_epochs=2", "model.tune_embedding=false"), False),
+        (("model.tune_embedding=false",), False),
+    ],
+)
+def test_second_step_in_which_the_words_learn_nothing_is_warned_of(
+    data: Path, tmp_path: Path, settings: tuple[str, ...], warned: bool
+) -> None:
+    told = trained(data, tmp_path, "training.epochs=2", *settings)
+    warning = "model.tune_embedding=false keeps the word vectors unchanged in all 2 epochs, not only in the 1"
+    assert (warning in told) is warned
+
+
 def test_bad_rows_are_counted_where_they_may_be_skipped(data: Path, tmp_path: Path) -> None:
     with data.open("a", encoding="utf-8") as file:
         file.write(",positive\nfine\n")
