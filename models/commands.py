@@ -37,7 +37,9 @@ class RunOptions:
     order on another number.
     """
 
-    root: Path | None = None  # relative paths of the configuration start here; None: in the current folder
+    root: Path | None = (
+        None  # where relative paths start; None: in the current folder, or where the run has it
+    )
     device: str = "auto"
     threads: int = 1  # recurrent steps are too small to be shared: two threads were slower than one
     skip_bad_rows: bool = False

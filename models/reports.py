@@ -23,7 +23,7 @@ _SHOWN_CLASSES = 20
 
 
 def show_prepared(prepared: Prepared, console: Console) -> None:
-    """Size and classes of the data, coverage of the vectors, groups that never run, windows wider than most texts."""
+    """Data and coverage of the vectors; warnings of groups, windows and a second step that would be of no use."""
     record = prepared.record
     for line in record.coverage:
         console.print(line, highlight=False)

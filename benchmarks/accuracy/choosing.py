@@ -44,7 +44,8 @@ edit. Not all models were trained on all sets, so each is held against one model
 test accuracy above that model's, over the sets, seeds and folds that both have, and *cost* its processor time a
 document, served, without HTTP, as a multiple of that model's. `±` is one standard error, from how many documents were
 tested: two models less than two of them apart may be equally good. A model on one small set is a hint, no more: the
-best accuracy is looked for among those that were trained on at least half of the sets.
+advice looks among those that were trained on at least half of the sets, and beyond them only for what none of them
+explains, and for the least cost.
 """
 
 
@@ -152,6 +153,7 @@ def _advice(candidates: Sequence[_Candidate]) -> str:
         lines.append(f"- **The least cost of all**: {_name(cheapest)}.")
     for need, explanation in _NEEDS.items():
         able = [one for one in candidates if explanation in one.explains]
+        able = [one for one in able if one in tried] or able
         if able:
             lines.append(f"- **To see {need}**: {_name(_buy(able))}.")
     return "\n".join(lines) + "\n"

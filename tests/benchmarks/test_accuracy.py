@@ -338,3 +338,16 @@ def test_the_guide_compares_on_what_both_models_have_and_advises_the_cheaper_of_
     assert "**The best accuracy**: MODE-LSTM (+3.0" in page
     assert "**To see which phrases decided**: TextCNN (+2.6" in page
     assert "To see which words were read at all" not in page
+
+
+def test_the_guide_advises_a_model_on_few_sets_only_for_what_no_other_explains() -> None:
+    sets = ("trec", "sst2", "mr")
+    results = {
+        f"{name}/{model}": measured(100, seed_1=0.8) for name in sets for model in ("lstm", "text-cnn")
+    }
+    results["trec/mode-lstm"] = measured(100, seed_1=0.99)  # n-grams, as TextCNN
+    results["trec/leap-60"] = measured(900, seed_1=0.70)  # the only one with a skip map
+    page = write_guide(GRID, results)
+    assert "**The best accuracy**: LSTM (+0.0" in page
+    assert "**To see which phrases decided**: TextCNN (+0.0" in page
+    assert "**To see which words were read at all**: Leap-LSTM, r = 0.6 (-10.0" in page
